@@ -1,0 +1,51 @@
+# Everything a reader runs. Each target first sets up .venv by itself; it installs again only when the lock or pyproject changed.
+PYTHON ?= python3
+VENV ?= .venv
+LAB_FLAGS ?=
+PYTEST_FLAGS ?=
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lab book test lint lock clean
+
+help:  ## show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+
+setup: $(INSTALLED)  ## create .venv and install the pinned packages
+
+lab: $(INSTALLED)  ## open the chapter in JupyterLab
+	$(BIN)/jupyter lab $(LAB_FLAGS) notebooks/00_workshop.ipynb
+
+book: $(INSTALLED)  ## execute every notebook and build the site into _build/html
+	$(BIN)/python book/build.py
+
+test: $(INSTALLED)  ## run every test
+	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+lint: $(INSTALLED)  ## check style, and that notebooks carry no outputs
+	$(BIN)/ruff check .
+	$(BIN)/nbstripout --verify notebooks/*.ipynb
+
+lock: $(VENV)/pyvenv.cfg  ## pin every package again, for Python 3.11 and newer on every system
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links --quiet \
+		--custom-compile-command "make lock" --extra book --extra test pyproject.toml --output-file requirements.lock
+
+clean:  ## remove what was built (keeps .venv)
+	rm -rf _build .pytest_cache .ruff_cache .hypothesis
+
+$(VENV)/pyvenv.cfg:
+	@command -v $(PYTHON) >/dev/null || { \
+		echo "Python 3.11 or newer is needed and '$(PYTHON)' was not found: install it, or run make PYTHON=/path/to/python3." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Python 3.11 or newer is needed and '$(PYTHON)' is $$($(PYTHON) -V 2>&1): run make PYTHON=/path/to/a/newer/python3." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "This Python lacks the venv module: install it first (Debian and Ubuntu: sudo apt install python3-venv)." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(INSTALLED): $(VENV)/pyvenv.cfg requirements.lock pyproject.toml
+	@{ $(BIN)/python -m pip install -r requirements.lock && $(BIN)/python -m pip install --no-deps -e .; } || { \
+		echo "Installing the packages failed (see the lines above): the first set-up needs a network connection." >&2; exit 1; }
+	$(BIN)/jupyter labextension disable --level=sys_prefix "@jupyterlab/apputils-extension:announcements"
+	@touch $@
