@@ -1,0 +1,100 @@
+"""Published peaks of devices and links. Facts are rows of ``data/hardware``, each with its sources and doubts."""
+
+import csv
+from dataclasses import dataclass
+from importlib import resources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """One accelerator, or a CPU socket, as published: dense peaks, theoretical bandwidth.
+
+    Attributes
+    ----------
+    slug, name : str
+    memory_bytes : int
+        The number sold, read as GiB.
+    visible_bytes : int
+        What its driver shows before any use: ask this one whether something fits. `memory_bytes` where not published.
+    bandwidth_bytes_per_s : float
+        Of the local memory, reads and writes together. Kernels reach 80 to 92 % of it.
+    peak_flops_per_s : dict of str to float
+        By number format (bf16, fp8, fp4): matrix units, no sparsity, FP32 accumulation. Empty where none is published.
+    l2_bytes : int or None
+    host_link : str or None
+        Key into `LINKS`; None for unified memory and CPUs.
+    sources : tuple of str
+    single_source : tuple of str
+        Fields with fewer than two sources: provisional.
+    note : str
+        What is disputed, and traps seen in other tables.
+    """
+
+    slug: str
+    name: str
+    memory_bytes: int
+    visible_bytes: int
+    bandwidth_bytes_per_s: float
+    peak_flops_per_s: dict[str, float]
+    l2_bytes: int | None
+    host_link: str | None
+    sources: tuple[str, ...]
+    single_source: tuple[str, ...]
+    note: str
+
+    def peak(self, dtype="bf16"):
+        """Peak FLOP/s of number format `dtype`.
+
+        Raises
+        ------
+        ValueError
+            If the device has no published peak for it; names those that it has.
+
+        >>> print(DEVICES["h200"].peak())
+        989000000000000.0
+        >>> DEVICES["a100-80gb"].peak("fp8")
+        Traceback (most recent call last):
+        ValueError: dtype must be one of bf16 on a100-80gb, got 'fp8'
+        """
+        if dtype not in self.peak_flops_per_s:
+            known = ", ".join(self.peak_flops_per_s) or "(no peak is published)"
+            raise ValueError(f"dtype must be one of {known} on {self.slug}, got {dtype!r}")
+        return self.peak_flops_per_s[dtype]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One way of a link, as published: bytes/s in one direction (`*-achieved` rows are measurements), 64-byte latency."""
+
+    slug: str
+    name: str
+    bytes_per_s: float
+    latency_s: float | None
+    sources: tuple[str, ...]
+    note: str
+
+
+def _rows(name):
+    with (resources.files(__package__) / "data" / "hardware" / name).open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def _device(row):
+    peaks = {dtype: float(row[f"peak_flops_{dtype}"]) for dtype in ("bf16", "fp8", "fp4") if row[f"peak_flops_{dtype}"]}
+    return Device(
+        slug=row["device"], name=row["name"], memory_bytes=int(row["memory_bytes"]),
+        visible_bytes=int(row["memory_visible_bytes"] or row["memory_bytes"]),
+        bandwidth_bytes_per_s=float(row["bandwidth_bytes_per_s"]), peak_flops_per_s=peaks,
+        l2_bytes=int(row["l2_bytes"]) if row["l2_bytes"] else None, host_link=row["host_link"] or None,
+        sources=(row["source1"], row["source2"]), single_source=tuple(filter(None, row["single_source_fields"].split(";"))),
+        note=row["note"])
+
+
+def _link(row):
+    return Link(slug=row["link"], name=row["name"], bytes_per_s=float(row["bytes_per_s_per_direction"]),
+                latency_s=float(row["latency_s"]) if row["latency_s"] else None,
+                sources=tuple(filter(None, (row["source1"], row["source2"]))), note=row["note"])
+
+
+DEVICES = {row["device"]: _device(row) for row in _rows("devices.csv")}
+LINKS = {row["link"]: _link(row) for row in _rows("links.csv")}

@@ -1,0 +1,147 @@
+"""Records of measurements, one JSON object a line: what was run, on what, by whom, when, under which licence.
+
+`kind` keeps three things apart: ``measured`` (by this code), ``third_party`` (by others, with source and licence) and ``model``
+(computed, never to be called measured).
+"""
+
+import json
+import math
+from dataclasses import asdict, dataclass, fields
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+
+from ._arguments import require
+
+SCHEMA = 1
+KINDS = ("measured", "third_party", "model")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One measurement with its provenance; `data` holds its numbers (keys say units: ``_s``, ``_bytes``, shares without).
+
+    Attributes
+    ----------
+    kind : str
+        One of `KINDS`.
+    what, on, by, software, routing, when, source, licence : str
+        In words; empty where it does not apply. `third_party` needs source and licence, every kind needs what.
+    data : dict
+    schema : int
+    """
+
+    kind: str
+    what: str
+    on: str = ""
+    by: str = ""
+    software: str = ""
+    routing: str = ""
+    when: str = ""
+    source: str = ""
+    licence: str = ""
+    data: dict
+    schema: int = SCHEMA
+
+    def __post_init__(self):
+        if self.kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
+        if self.schema != SCHEMA:
+            raise ValueError(f"schema must be {SCHEMA}, got {self.schema!r}")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            expected = {"data": dict, "schema": int}.get(field.name, str)
+            if not isinstance(value, expected):
+                raise ValueError(f"{field.name} must be of type {expected.__name__}, got {value!r}")
+        needed = ("what", "source", "licence") if self.kind == "third_party" else ("what",)
+        for name in needed:
+            if not getattr(self, name):
+                raise ValueError(f"{name} must not be empty in a record of kind {self.kind!r}")
+
+
+def read(path):
+    """Records of a JSON-lines file; blank lines are skipped.
+
+    Raises
+    ------
+    ValueError
+        Names the file, the line and what is wrong with it.
+    FileNotFoundError
+        If there is no such file.
+    """
+    records = []
+    with Path(path).open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                try:
+                    records.append(Record(**json.loads(line)))
+                except (ValueError, TypeError) as error:
+                    raise ValueError(f"{path}, line {number}: {error}") from error
+    return records
+
+
+def write(path, records):
+    """Write records as JSON lines, replacing the file in one move, so an interrupt leaves the old one whole.
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite: JSON has no way to say so.
+    """
+    path = Path(path)
+    draft = path.with_name(path.name + ".part")
+    draft.write_text("".join(json.dumps(asdict(record), allow_nan=False) + "\n" for record in records), encoding="utf-8")
+    draft.replace(path)
+
+
+def router_loads(path=None):
+    """How real routers spread their tokens: selections of every expert of a layer, as shares.
+
+    Parameters
+    ----------
+    path : path, optional
+        Records with data keys model, domain, layer, num_experts, top_k, tokens, share. None reads the shipped third-party
+        counts of Mixtral-8x7B and OLMoE-1B-7B (prefill of text, three layers and domains each).
+
+    Returns
+    -------
+    list of Record
+
+    Raises
+    ------
+    ValueError
+        If a record lacks a key, or its shares are not num_experts numbers within [0, 1/top_k] that sum to 1.
+
+    >>> loads = router_loads()
+    >>> print(len(loads), loads[0].data["model"], loads[0].kind)
+    18 Mixtral-8x7B third_party
+    """
+    shipped = resources.files(__package__) / "data" / "measured" / "router_loads.jsonl"
+    records = read(path or shipped)
+    for record in records:
+        inclusion(record)
+    return records
+
+
+def inclusion(record):
+    """Inclusion probabilities [E] of a router-load record: top_k times the share of selections, scaled to sum to top_k.
+
+    Raises
+    ------
+    ValueError
+        As `router_loads`.
+
+    >>> print(inclusion(router_loads()[0]).round(2))
+    [0.27 0.24 0.24 0.24 0.25 0.28 0.2  0.28]
+    """
+    missing = {"model", "domain", "layer", "num_experts", "top_k", "tokens", "share"} - set(record.data)
+    if missing:
+        raise ValueError(f"data must hold {', '.join(sorted(missing))}")
+    share, top_k = np.asarray(record.data["share"], float), record.data["top_k"]
+    require("top_k", top_k, 1, record.data["num_experts"])
+    if share.shape != (record.data["num_experts"],) or not math.isclose(share.sum(), 1, abs_tol=1e-3):
+        raise ValueError(f"share must hold num_experts = {record.data['num_experts']} numbers that sum to 1, got {share.shape} "
+                         f"with sum {share.sum():g}")
+    require("share", share, 0, 1 / top_k)
+    return top_k * share / share.sum()

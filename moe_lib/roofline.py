@@ -1,0 +1,214 @@
+"""Bounds in seconds from published peaks. No efficiency hides here: measured over bound is for the reader to see."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._arguments import require
+from .steps import decode_step
+
+
+class Bounds(NamedTuple):
+    """Least and greatest time of a step in seconds: terms fully overlapped (max), or one after the other (sum)."""
+
+    lower: float
+    upper: float
+
+
+def ridge_point(device, dtype="bf16"):
+    """FLOP per byte at which a device's compute and memory take equally long: peak FLOP/s over bytes/s.
+
+    Raises
+    ------
+    ValueError
+        If the device has no published peak for `dtype`.
+
+    >>> from moe_lib.hardware import DEVICES
+    >>> print(f"{ridge_point(DEVICES['h200']):.0f}")
+    206
+    """
+    return device.peak(dtype) / device.bandwidth_bytes_per_s
+
+
+def memory_time(step, device, num_gpus=1):
+    """Seconds to read the step's bytes once at full bandwidth, spread evenly over `num_gpus` devices."""
+    require("num_gpus", num_gpus, 1)
+    return step.bytes_read / (device.bandwidth_bytes_per_s * num_gpus)
+
+
+def compute_time(step, device, dtype="bf16", num_gpus=1):
+    """Seconds for the step's FLOP at peak, spread evenly over `num_gpus` devices."""
+    require("num_gpus", num_gpus, 1)
+    return step.flops / (device.peak(dtype) * num_gpus)
+
+
+def step_time(step, device, dtype="bf16", num_gpus=1):
+    """Bounds on the time of a step: lower = max(bytes/bandwidth, FLOP/peak), upper = their sum.
+
+    Parameters
+    ----------
+    step : Step
+    device : Device
+    dtype : str
+        Number format of the arithmetic. Weights may be smaller: 4-bit weights are often multiplied in bf16.
+    num_gpus : int
+        Ideal split: no communication, no imbalance, nothing read twice.
+
+    Returns
+    -------
+    Bounds
+        Seconds. They differ by at most a factor of two.
+
+    Raises
+    ------
+    ValueError
+        If the device has no peak for `dtype`, or num_gpus is below 1.
+
+    >>> from moe_lib.hardware import DEVICES
+    >>> from moe_lib.models import CATALOG
+    >>> bounds = step_time(decode_step(CATALOG["deepseek-v3"], 64, weight_bytes=2), DEVICES["h200"], num_gpus=8)
+    >>> print(f"{bounds.lower * 1e3:.1f} to {bounds.upper * 1e3:.1f} ms")
+    30.4 to 31.0 ms
+    """
+    memory, compute = memory_time(step, device, num_gpus), compute_time(step, device, dtype, num_gpus)
+    return Bounds(np.maximum(memory, compute), memory + compute)
+
+
+def compute_bound_batch(model, device, dtype="bf16", *, weight_bytes=None, context=0, kv_bytes=2):
+    """Batch from which a **whole step** is compute-bound: FLOP/peak = bytes/bandwidth.
+
+    Returns
+    -------
+    float
+        Tokens, not rounded; inf where the cache of a sequence takes longer to read than its FLOP to compute.
+
+    Raises
+    ------
+    ValueError
+        As `decode_step` and `ridge_point`.
+
+    >>> from moe_lib.hardware import DEVICES
+    >>> from moe_lib.models import CATALOG
+    >>> print(f"{compute_bound_batch(CATALOG['deepseek-v3'], DEVICES['h200'], weight_bytes=2):,.0f}")
+    3,770
+    """
+    from scipy.optimize import brentq
+
+    ridge = ridge_point(device, dtype)
+
+    def short_of_compute(log_batch):  # FLOP are linear and bytes concave in the batch: one root
+        step = decode_step(model, np.exp(log_batch), weight_bytes=weight_bytes, context=context, kv_bytes=kv_bytes)
+        return np.log(step.intensity / ridge)
+
+    low, high = np.log([1e-6, 1e15])
+    return np.inf if short_of_compute(high) < 0 else float(np.exp(brentq(short_of_compute, low, high)))
+
+
+def expert_compute_bound_batch(num_experts, top_k, ridge, *, weight_bytes=2):
+    """Batch from which the **routed experts alone** are compute-bound: each then has ridge w/2 tokens in the mean.
+
+    A weight matrix applied to M tokens has intensity 2 M / w, so M* = ridge w / 2 and B* = M* E / k.
+
+    Raises
+    ------
+    ValueError
+        If ridge or weight_bytes is negative, or top_k outside 1..num_experts.
+
+    >>> print(f"{expert_compute_bound_batch(256, 8, 989e12 / 4.8e12):,.0f}")
+    6,593
+    """
+    require("top_k", top_k, 1, num_experts)
+    require("ridge", ridge, 0)
+    require("weight_bytes", weight_bytes, 0)
+    return np.multiply(ridge, weight_bytes) / 2 * np.divide(num_experts, top_k)
+
+
+def draft_tokens_kept(acceptance, draft):
+    """Expected tokens a speculative step yields: 1 + a + ... + a^L for a draft of L tokens, each accepted with chance a.
+
+    Raises
+    ------
+    ValueError
+        If acceptance is outside [0, 1] or draft is negative.
+
+    >>> print(f"{draft_tokens_kept(0.8, 1):.1f}")
+    1.8
+    """
+    require("acceptance", acceptance, 0, 1)
+    require("draft", draft, 0)
+    a, length = np.asarray(acceptance, float), np.asarray(draft) + 1
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(a == 1, length, (1 - a**length) / (1 - a))[()]
+
+
+def speculation_gain(model, batch, acceptance, device, *, draft=1, dtype="bf16", weight_bytes=None, context=0, kv_bytes=2):
+    """Speed-up of speculative decoding: tokens kept times T(B) / T(B (1 + L)), with T the lower bound of a step.
+
+    The verifier sees B (1 + L) tokens, which touch more experts than B. The draft model itself is taken as free and the
+    cache is read once a sequence; both make this an upper bound.
+
+    Parameters
+    ----------
+    model, device, dtype, weight_bytes, context, kv_bytes
+        As `decode_step` and `step_time`.
+    batch, acceptance, draft : array_like
+        Sequences, chance that a drafted token is accepted, tokens drafted; broadcast together.
+
+    Returns
+    -------
+    float or ndarray
+        Above 1, speculation pays.
+
+    Raises
+    ------
+    ValueError
+        As `decode_step`, `draft_tokens_kept`.
+
+    >>> from moe_lib.hardware import DEVICES
+    >>> from moe_lib.models import CATALOG
+    >>> gain = speculation_gain(CATALOG["deepseek-v3"], [1, 4, 64, 128], 0.8, DEVICES["h200"], weight_bytes=1, dtype="fp8")
+    >>> print(gain.round(2))
+    [1.17 1.04 1.6  1.77]
+    """
+    plain = decode_step(model, batch, weight_bytes=weight_bytes, context=context, kv_bytes=kv_bytes)
+    tokens = np.multiply(batch, np.asarray(draft) + 1)
+    verified = decode_step(model, tokens, weight_bytes=weight_bytes, context=context, kv_bytes=kv_bytes)
+    seconds = np.maximum((verified.weight_bytes_read + plain.kv_bytes_read) / device.bandwidth_bytes_per_s,
+                         compute_time(verified, device, dtype))
+    return draft_tokens_kept(acceptance, draft) * step_time(plain, device, dtype).lower / seconds
+
+
+def fit_overhead(limit_s, measured_s):
+    """Two constants that tie measurements to limits: measured = t0 + limit / efficiency.
+
+    Least squares of the **relative** error, both constants kept non-negative.
+
+    Parameters
+    ----------
+    limit_s, measured_s : array_like [n]
+        Seconds, at least two different limits.
+
+    Returns
+    -------
+    (float, float)
+        t0 in seconds, efficiency (1 = at the limit).
+
+    Raises
+    ------
+    ValueError
+        If a time is not positive or the shapes differ.
+
+    >>> t0, efficiency = fit_overhead([1e-3, 2e-3, 4e-3], [1.3e-3, 2.55e-3, 5.05e-3])
+    >>> print(f"{t0 * 1e6:.0f} us, {efficiency:.2f}")
+    50 us, 0.80
+    """
+    from scipy.optimize import nnls
+
+    limit, measured = np.asarray(limit_s, float), np.asarray(measured_s, float)
+    require("limit_s", limit, np.nextafter(0, 1))
+    require("measured_s", measured, np.nextafter(0, 1))
+    if limit.shape != measured.shape or np.unique(limit).size < 2:
+        raise ValueError(f"limit_s and measured_s must be equally long with two or more different limits, got {limit.shape} "
+                         f"and {measured.shape}")
+    t0, slope = nnls(np.stack([1 / measured, limit / measured], axis=-1), np.ones(measured.size))[0]
+    return float(t0), float(np.divide(1, slope))

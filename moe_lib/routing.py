@@ -1,0 +1,355 @@
+"""How many experts a batch touches: expectations, their spread, skew, and simulated routers.
+
+Symbols: E routed experts in a layer, k chosen per token, B tokens in a decode step, p_i the probability that a token's
+choice includes expert i (inclusion probability, sum of p_i = k).
+"""
+
+import numpy as np
+
+from ._arguments import require
+
+ROWS_PER_BLOCK = 1 << 22  # values drawn at once by sample_routing, to bound its memory
+
+
+def coverage(num_experts, top_k, batch):
+    """Expected share of routed experts that a decode step of `batch` tokens touches.
+
+    C(B) = 1 - (1 - k/E)^B: each token picks k distinct experts, every expert with probability k/E, tokens independently.
+
+    Parameters
+    ----------
+    num_experts, top_k, batch : array_like
+        E, k and B, broadcast together.
+
+    Returns
+    -------
+    float or ndarray
+        Share in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If top_k is not within 1..num_experts or batch is negative.
+
+    Notes
+    -----
+    Source: notebook 02, eq. 2.1. An upper bound when routing is skewed (`coverage_of`); also too high when tokens agree.
+
+    >>> print(coverage(256, 8, 1))
+    0.03125
+    >>> print(f"{coverage(256, 8, 64):.4f}")
+    0.8689
+    """
+    _check(num_experts, top_k, batch)
+    return 1 - _miss(num_experts, top_k) ** np.asarray(batch)
+
+
+def experts_touched(num_experts, top_k, batch):
+    """Expected number of distinct experts that a decode step touches in one layer: E C(B).
+
+    Parameters, errors and assumptions as `coverage`; returns experts.
+
+    >>> print(f"{experts_touched(256, 8, 64):.1f}")
+    222.4
+    """
+    return num_experts * coverage(num_experts, top_k, batch)
+
+
+def experts_touched_std(num_experts, top_k, batch):
+    """Standard deviation of the number of experts touched in one layer, in experts.
+
+    With a = (1 - k/E)^B and b = ((E-k)(E-k-1) / (E(E-1)))^B, the chances that one expert and that two given experts
+    stay untouched: Var = E a (1 - a) + E (E-1) (b - a^2).
+
+    Parameters and errors as `coverage`.
+
+    Notes
+    -----
+    Assumes that all k-subsets of experts are equally likely (the mean needs less). Source: notebook 02, eq. 2.3.
+
+    >>> print(f"{experts_touched_std(256, 8, 64):.2f}")
+    4.48
+    >>> print(experts_touched_std(8, 2, 1))
+    0.0
+    """
+    _check(num_experts, top_k, batch)
+    E, k, B = np.asarray(num_experts, float), np.asarray(top_k), np.asarray(batch)
+    one = _miss(E, k) ** B
+    two = ((E - k) * np.maximum(E - k - 1, 0) / (E * np.maximum(E - 1, 1))) ** B
+    return np.sqrt(np.maximum(E * one * (1 - one) + E * (E - 1) * (two - one**2), 0))
+
+
+def tokens_per_expert(num_experts, top_k, batch):
+    """Mean tokens per expert over **all** experts, B k / E.
+
+    Parameters and errors as `coverage`.
+
+    >>> print(tokens_per_expert(256, 8, 64))
+    2.0
+    """
+    _check(num_experts, top_k, batch)
+    return np.multiply(batch, top_k) / np.asarray(num_experts, float)
+
+
+def tokens_per_touched_expert(num_experts, top_k, batch):
+    """Mean tokens per expert over the experts **touched**, B k / (E C(B)); 1 for one token, nan for none.
+
+    Parameters and errors as `coverage`.
+
+    >>> print(f"{tokens_per_touched_expert(256, 8, 64):.2f}")
+    2.30
+    """
+    return _ratio(np.multiply(batch, top_k), experts_touched(num_experts, top_k, batch))
+
+
+def busiest_load(num_experts, top_k, batch):
+    """Expected tokens of the busiest expert of a layer under uniform routing, E[max_i load_i].
+
+    Every load is Binomial(B, k/E); the experts are taken as independent, so
+    E[max] = sum over x of 1 - F(x)^E. Exact sums, no normal approximation.
+
+    Parameters and errors as `coverage`; batch must be whole.
+
+    Notes
+    -----
+    Loads of one layer sum to B k, so they are slightly negatively dependent; simulation agrees within 1 % (tests).
+
+    >>> print(busiest_load(256, 8, 1))
+    1.0
+    >>> print(f"{busiest_load(256, 8, 8192):.0f}")
+    302
+    """
+    _check(num_experts, top_k, batch)
+    from scipy.special import bdtr  # binomial distribution function
+
+    def one(E, k, B):
+        if B <= 1 or k == E:  # every load is 0 or 1, or all are B: no independence needed
+            return float(B)
+        return np.sum(1 - bdtr(np.arange(B), int(B), k / E) ** E)
+
+    return np.vectorize(one, otypes=[float])(num_experts, top_k, np.asarray(batch).astype(int))[()]
+
+
+def coverage_of(inclusion, batch):
+    """Expected share of experts touched when experts differ: mean over i of 1 - (1 - p_i)^B.
+
+    Never above `coverage` of the same E and k, since 1 - (1 - p)^B is concave in p: uniform routing is an upper bound.
+
+    Parameters
+    ----------
+    inclusion : array_like [..., E]
+        Probability that a token chooses expert i; every row sums to the same whole k.
+    batch : array_like
+        B, broadcast against inclusion.shape[:-1].
+
+    Returns
+    -------
+    float or ndarray
+        Share in [0, 1], shape broadcast(inclusion.shape[:-1], batch).
+
+    Raises
+    ------
+    ValueError
+        If a probability is outside [0, 1], a row does not sum to a whole number, or batch is negative.
+
+    Notes
+    -----
+    Source: notebook 02, eq. 2.4. Still assumes independent tokens.
+
+    >>> print(coverage_of([0.5, 0.5, 0.5, 0.5], 3))
+    0.875
+    >>> print(coverage_of([1, 1, 0, 0], 3))
+    0.5
+    """
+    inclusion = np.asarray(inclusion, float)
+    top_k_of(inclusion)
+    require("batch", batch, 0)
+    return np.mean(1 - (1 - inclusion) ** np.asarray(batch)[..., None], axis=-1)[()]
+
+
+def top_k_of(inclusion):
+    """The k that inclusion probabilities [..., E] sum to, checked.
+
+    Raises
+    ------
+    ValueError
+        If a probability is outside [0, 1], or the rows do not all sum to one whole k >= 1 (within 1e-3).
+
+    >>> print(top_k_of([0.5, 0.5, 1.0]))
+    2
+    """
+    require("inclusion", inclusion, 0, 1)
+    sums = np.sum(inclusion, axis=-1)
+    top_k = int(np.rint(np.mean(sums)))
+    require("sum of inclusion", sums, max(top_k, 1) - 1e-3, max(top_k, 1) + 1e-3)
+    return top_k
+
+
+def zipf_inclusion(num_experts, top_k, exponent):
+    """Inclusion probabilities [E] of a skewed router: proportional to 1 / rank^exponent, none above 1.
+
+    What would lie above 1 is spread over the other experts in proportion, so the sum stays k. A stand-in for real loads,
+    not a fit to them; exponent 0 is uniform.
+
+    Raises
+    ------
+    ValueError
+        If top_k is not within 1..num_experts or exponent is negative.
+
+    >>> print(zipf_inclusion(4, 2, 0))
+    [0.5 0.5 0.5 0.5]
+    >>> print(zipf_inclusion(4, 2, 1).round(2))
+    [0.96 0.48 0.32 0.24]
+    """
+    _check(num_experts, top_k, 0)
+    require("exponent", exponent, 0)
+    weight = np.arange(1, num_experts + 1) ** -float(exponent)
+    for certain in range(top_k):  # the first `certain` experts are always chosen
+        inclusion = np.ones(num_experts)
+        inclusion[certain:] = (top_k - certain) * weight[certain:] / weight[certain:].sum()
+        if inclusion.max() <= 1:
+            break
+    return inclusion
+
+
+def batch_for_coverage(share, num_experts, top_k):
+    """Tokens in a step after which a share of the experts is touched: ln(1 - share) / ln(1 - k/E).
+
+    Parameters
+    ----------
+    share : array_like
+        Wanted share in [0, 1); 1 is reached only in the limit (inf), or at once where k = E.
+
+    Returns
+    -------
+    float or ndarray
+        Tokens, not rounded.
+
+    Raises
+    ------
+    ValueError
+        If share is outside [0, 1] or top_k outside 1..num_experts.
+
+    >>> print(f"{batch_for_coverage(0.95, 256, 8):.3f}")
+    94.358
+    """
+    require("share", share, 0, 1)
+    _check(num_experts, top_k, 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        needed = np.log1p(-np.asarray(share, float)) / np.log1p(-np.divide(top_k, num_experts))
+    return np.where(np.equal(top_k, num_experts), np.ceil(share), needed)[()]
+
+
+def batch_for_tokens_per_expert(tokens, num_experts, top_k):
+    """Tokens in a step that give every expert `tokens` tokens **in the mean**: tokens E / k.
+
+    Raises
+    ------
+    ValueError
+        If tokens is negative or top_k outside 1..num_experts.
+
+    >>> print(batch_for_tokens_per_expert(256, 256, 8))
+    8192.0
+    """
+    require("tokens", tokens, 0)
+    _check(num_experts, top_k, 0)
+    return np.multiply(tokens, num_experts) / np.asarray(top_k, float)
+
+
+def sample_routing(rng, num_tokens, num_experts, top_k, *, inclusion=None, group_limit=None):
+    """Choices of a simulated router: k distinct experts for every token, tokens independent.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    num_tokens, num_experts, top_k : int
+    inclusion : array_like [E], optional
+        Probability that a token chooses expert i, sum k; met exactly in expectation. Default uniform, k/E.
+    group_limit : (num_groups, groups_kept), optional
+        A token's experts lie in at most `groups_kept` of `num_groups` equal, contiguous groups (DeepSeek's node limit).
+
+    Returns
+    -------
+    ndarray of int [num_tokens, top_k]
+        Distinct within each row, in no particular order.
+
+    Raises
+    ------
+    ValueError
+        If sizes do not fit, or if `inclusion` and `group_limit` cannot be met together: each kept group then gives
+        k / groups_kept experts, so that must be whole, and no group may hold more than its share of the probability.
+
+    >>> rng = np.random.default_rng(0)
+    >>> choices = sample_routing(rng, 1000, 256, 8)
+    >>> choices.shape, len(set(choices[0].tolist()))
+    ((1000, 8), 8)
+    """
+    require("num_tokens", num_tokens, 0)
+    _check(num_experts, top_k, 0)
+    if inclusion is not None:
+        inclusion = np.asarray(inclusion, float)
+        if inclusion.shape != (num_experts,):
+            raise ValueError(f"inclusion must have shape ({num_experts},), got {inclusion.shape}")
+        require("sum of inclusion", top_k_of(inclusion), top_k, top_k)
+    groups, kept = group_limit or (1, 1)
+    require("groups_kept of group_limit", kept, 1, groups)
+    if num_experts % groups or kept * num_experts // groups < top_k:
+        raise ValueError(f"group_limit {group_limit} does not fit {num_experts} experts, {top_k} chosen: groups must be "
+                         "of equal size and the kept ones must hold top_k experts")
+    choose = _choose_uniform if inclusion is None else _choose_by_inclusion
+    block = max(1, ROWS_PER_BLOCK // num_experts)
+    rows = [choose(rng, min(block, num_tokens - start), num_experts, top_k, inclusion, groups, kept)
+            for start in range(0, num_tokens, block)]
+    return np.concatenate([np.empty((0, top_k), int), *rows])
+
+
+def _choose_uniform(rng, rows, num_experts, top_k, _, groups, kept):
+    score = rng.random((rows, groups, num_experts // groups))
+    if kept < groups:
+        dropped = np.argsort(rng.random((rows, groups)), axis=1)[:, kept:]
+        np.put_along_axis(score, dropped[..., None], 2, axis=1)  # behind every score of a kept group
+    return np.argpartition(score.reshape(rows, -1), top_k - 1, axis=1)[:, :top_k]
+
+
+def _choose_by_inclusion(rng, rows, num_experts, top_k, inclusion, groups, kept):
+    if kept == groups:
+        return _systematic(rng, np.broadcast_to(inclusion, (rows, num_experts)), top_k)
+    each = top_k // kept
+    of_group = inclusion.reshape(groups, -1)
+    group_inclusion = of_group.sum(axis=1) * kept / top_k
+    if top_k % kept or group_inclusion.max() > 1 + 1e-9 or (of_group > group_inclusion[:, None] + 1e-9).any():
+        raise ValueError(f"inclusion cannot be met with group_limit ({groups}, {kept}): every kept group gives "
+                         f"top_k / groups_kept = {top_k / kept:g} experts, so no group may hold more than that, and no "
+                         "expert more than its group's probability")
+    group_inclusion = np.minimum(group_inclusion, 1)
+    chosen = _systematic(rng, np.broadcast_to(group_inclusion, (rows, groups)), kept)  # [rows, kept]
+    within = np.minimum(of_group / np.maximum(group_inclusion[:, None], 1e-300), 1)
+    size = num_experts // groups
+    expert = _systematic(rng, within[chosen].reshape(-1, size), each).reshape(rows, kept, each)
+    return (chosen[..., None] * size + expert).reshape(rows, top_k)
+
+
+def _systematic(rng, inclusion, count):
+    """`count` distinct items a row of inclusion [n, m], each with its probability: systematic sampling in random order."""
+    order = rng.permuted(np.broadcast_to(np.arange(inclusion.shape[1]), inclusion.shape), axis=1)
+    mass = np.cumsum(np.take_along_axis(inclusion, order, axis=1), axis=1)
+    mass *= count / mass[:, -1:]
+    mass[:, -1] = count
+    counter = np.floor(mass + rng.random((len(mass), 1)))  # an item is chosen where this counter steps up
+    steps = np.diff(counter, axis=1, prepend=0)
+    return np.take_along_axis(order, np.argpartition(-steps, count - 1, axis=1)[:, :count], axis=1)
+
+
+def _miss(num_experts, top_k):
+    return 1 - np.divide(top_k, num_experts)
+
+
+def _ratio(above, below):
+    with np.errstate(invalid="ignore"):
+        return np.divide(above, below)
+
+
+def _check(num_experts, top_k, batch):
+    require("num_experts", num_experts, 1)
+    require("top_k", top_k, 1, num_experts)
+    require("batch", batch, 0)

@@ -1,0 +1,203 @@
+"""The ledger of one decode step: experts touched, bytes read, FLOP, and what must stay resident.
+
+Three different sizes of one model: resident counts **total** parameters, read counts what **coverage** touches, FLOP
+counts **active** parameters.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._arguments import require
+from .models import MoEModel
+from .routing import coverage, coverage_of, tokens_per_expert, top_k_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What one decode step touches, reads and computes, summed over all layers and all GPUs.
+
+    Every field is a float or an array of one shape: [models,] then batch and context broadcast together.
+
+    Attributes
+    ----------
+    batch, num_experts, top_k : float or ndarray
+    share_touched : float or ndarray
+        Expected share of a layer's routed experts that the step touches, in [0, 1].
+    weight_bytes_read, kv_bytes_read : float or ndarray
+        Bytes. The B rows looked up in an untied input embedding (B d w bytes, under 0.1 %) are left out.
+    flops : float or ndarray
+        FLOP, 2 a multiply-add.
+    """
+
+    batch: np.ndarray
+    num_experts: np.ndarray
+    top_k: np.ndarray
+    share_touched: np.ndarray
+    weight_bytes_read: np.ndarray
+    kv_bytes_read: np.ndarray
+    flops: np.ndarray
+
+    @property
+    def experts_touched(self):
+        """Expected distinct experts of one layer."""
+        return self.num_experts * self.share_touched
+
+    @property
+    def tokens_per_expert(self):
+        """Mean tokens per expert, over all experts."""
+        return tokens_per_expert(self.num_experts, self.top_k, self.batch)
+
+    @property
+    def tokens_per_touched_expert(self):
+        """Mean tokens per expert, over those touched; nan where no token is routed."""
+        with np.errstate(invalid="ignore"):
+            return np.divide(self.batch * self.top_k, self.experts_touched)
+
+    @property
+    def bytes_read(self):
+        """Weights and KV cache, bytes."""
+        return self.weight_bytes_read + self.kv_bytes_read
+
+    @property
+    def intensity(self):
+        """FLOP per byte read."""
+        return self.flops / self.bytes_read
+
+
+def decode_step(model, batch, *, weight_bytes=None, context=0, kv_bytes=2, inclusion=None):
+    """Ledger of a decode step of `batch` tokens, one per sequence.
+
+    Weights read: w (A_read + E C(B) e). FLOP: 2 B active parameters + attention. KV read: B caches of `context` tokens.
+
+    Parameters
+    ----------
+    model : MoEModel or sequence of MoEModel
+        A sequence adds a leading axis.
+    batch : array_like
+        B, tokens in the step over all GPUs.
+    weight_bytes : float or dict, optional
+        Bytes per weight: one number, or ``{part: bytes, ..., "default": bytes}`` with the parts of ``model.ledger()``.
+        None means as released.
+    context : array_like
+        Tokens already cached per sequence, broadcast against batch. 0 leaves the cache out.
+    kv_bytes : float
+        Bytes per cached value.
+    inclusion : array_like [E] or [layers, E], optional
+        Probability that a token chooses each expert. None means uniform. Layers are averaged.
+
+    Returns
+    -------
+    Step
+
+    Raises
+    ------
+    ValueError
+        If batch, context or a byte count is negative, a part is unknown, or inclusion does not fit E and k.
+
+    Notes
+    -----
+    Source: notebook 03, eq. 3.1. Breaks when tokens of a batch agree on their experts: then fewer are touched.
+
+    >>> from moe_lib.models import CATALOG
+    >>> step = decode_step(CATALOG["deepseek-v3"], 64, weight_bytes=2)
+    >>> print(f"{step.bytes_read / 1e9:,.1f} GB, {step.intensity:.2f} FLOP/byte, {step.experts_touched:.1f} experts")
+    1,168.8 GB, 4.01 FLOP/byte, 222.4 experts
+    """
+    require("batch", batch, 0)
+    require("context", context, 0)
+    require("kv_bytes", kv_bytes, 0)
+    batch, context = np.asarray(batch, float), np.asarray(context, float)
+    if isinstance(model, MoEModel):
+        models, column = [model], lambda values: values[0]
+    else:
+        models = list(model)
+        axes = (-1,) + (1,) * np.broadcast(batch, context).ndim
+        column = lambda values: np.array(values).reshape(axes)  # noqa: E731
+    E, k = column([float(m.num_experts) for m in models]), column([float(m.top_k) for m in models])
+    share = coverage(E, k, batch) if inclusion is None else _share_of(inclusion, models, batch)
+    always, routed = zip(*(_bytes_read(m, weight_bytes) for m in models), strict=True)
+    kv, attention = zip(*(_context_of(m, context, kv_bytes) for m in models), strict=True)
+    stack = (lambda values: values[0]) if isinstance(model, MoEModel) else np.stack
+    step = {
+        "batch": batch, "num_experts": E, "top_k": k, "share_touched": share,
+        "weight_bytes_read": column(always) + column(routed) * share,
+        "kv_bytes_read": batch * stack(kv),
+        "flops": batch * (2 * column([float(m.active_params_read) for m in models]) + stack(attention)),
+    }
+    shape = np.broadcast_shapes(*(np.shape(value) for value in step.values()))
+    return Step(**{name: np.broadcast_to(value, shape)[()] for name, value in step.items()})
+
+
+def resident_bytes(model, *, weight_bytes=None, context=0, sequences=0, kv_bytes=2):
+    """Bytes that must be held: every parameter, and the caches of `sequences` sequences of `context` tokens.
+
+    Parameters as `decode_step`; context and sequences broadcast. Activations and buffers are not counted.
+
+    Raises
+    ------
+    ValueError
+        If an argument is negative or a part is unknown.
+
+    >>> from moe_lib.models import CATALOG
+    >>> print(f"{resident_bytes(CATALOG['deepseek-v3'], weight_bytes=2) / 1e9:,.0f} GB")
+    1,342 GB
+    """
+    require("context", context, 0)
+    require("sequences", sequences, 0)
+    require("kv_bytes", kv_bytes, 0)
+    per_weight = bytes_per_weight(model, weight_bytes)
+    weights = sum(count * per_weight[part] for part, count in model.ledger().items())
+    cache = model.kv_bytes_per_sequence(context, kv_bytes) + model.state_bytes_per_sequence
+    return weights + np.asarray(sequences) * cache
+
+
+def bytes_per_weight(model, weight_bytes=None):
+    """Bytes per weight of every part of the ledger, from a number, a dict or None (as released).
+
+    Raises
+    ------
+    ValueError
+        If a part is unknown, a part has neither its own number nor a default, or a number is negative.
+
+    >>> from moe_lib.models import CATALOG
+    >>> mixed = bytes_per_weight(CATALOG["mixtral-8x7b"], {"routed_experts": 0.53125, "default": 2})
+    >>> mixed["routed_experts"], mixed["attention"]
+    (0.53125, 2)
+    """
+    given = model.released_weight_bytes if weight_bytes is None else weight_bytes
+    given = given if isinstance(given, dict) else {"default": given}
+    parts = model.ledger()
+    unknown = set(given) - set(parts) - {"default"}
+    if unknown or not ("default" in given or set(parts) <= set(given)):
+        raise ValueError(f"weight_bytes must be a number or a dict with keys out of {', '.join(parts)}, default; "
+                         f"got the keys {', '.join(map(str, given))}")
+    for part, value in given.items():
+        require(f"weight_bytes of {part}", value, 0)
+    return {part: given.get(part, given.get("default")) for part in parts}
+
+
+def _bytes_read(model, weight_bytes):
+    """(bytes read whatever the batch, bytes of all routed experts)."""
+    per_weight = bytes_per_weight(model, weight_bytes)
+    sizes = {part: count * per_weight[part] for part, count in model.ledger().items()}
+    routed = sizes.pop("routed_experts")
+    if not model.tied_embeddings:  # a row per token is looked up
+        sizes.pop("embedding")
+    return float(sum(sizes.values())), float(routed)
+
+
+def _context_of(model, context, kv_bytes):
+    """(cache bytes that a sequence's step reads, its attention FLOP), each of context's shape."""
+    state = np.where(context > 0, model.state_bytes_per_sequence, 0.0)
+    return model.kv_bytes_read(context, kv_bytes) + state, model.attention_flops(context)
+
+
+def _share_of(inclusion, models, batch):
+    inclusion = np.atleast_2d(inclusion)
+    top_k = top_k_of(inclusion)
+    for model in models:
+        if (model.num_experts, model.top_k) != (inclusion.shape[-1], top_k):
+            raise ValueError(f"inclusion must describe {model.top_k} of {model.num_experts} experts ({model.name}), "
+                             f"got {top_k} of {inclusion.shape[-1]}")
+    return coverage_of(inclusion, batch[..., None]).mean(-1)
