@@ -203,10 +203,11 @@ def zipf_inclusion(num_experts, top_k, exponent):
     """
     _check(num_experts, top_k, 0)
     require("exponent", exponent, 0)
-    weight = np.arange(1, num_experts + 1) ** -float(exponent)
+    rank = np.arange(1.0, num_experts + 1)
     for certain in range(top_k):  # the first `certain` experts are always chosen
         inclusion = np.ones(num_experts)
-        inclusion[certain:] = (top_k - certain) * weight[certain:] / weight[certain:].sum()
+        weight = (rank[certain:] / rank[certain]) ** -float(exponent)  # the first is 1: no underflow of all of them
+        inclusion[certain:] = (top_k - certain) * weight / weight.sum()
         if inclusion.max() <= 1:
             break
     return inclusion

@@ -112,7 +112,10 @@ def decode_step(model, batch, *, weight_bytes=None, context=0, kv_bytes=2, inclu
         models, column = [model], lambda values: values[0]
     else:
         models = list(model)
-        axes = (-1,) + (1,) * np.broadcast(batch, context).ndim
+        require("number of models", len(models), 1)
+        inner = np.broadcast(batch, context).ndim
+        context = context.reshape((1,) * (inner - context.ndim) + context.shape)
+        axes = (-1,) + (1,) * inner
         column = lambda values: np.array(values).reshape(axes)  # noqa: E731
     E, k = column([float(m.num_experts) for m in models]), column([float(m.top_k) for m in models])
     share = coverage(E, k, batch) if inclusion is None else _share_of(inclusion, models, batch)
@@ -158,7 +161,7 @@ def bytes_per_weight(model, weight_bytes=None):
     Raises
     ------
     ValueError
-        If a part is unknown, a part has neither its own number nor a default, or a number is negative.
+        If a part is unknown, a part has neither its own number nor a default, or one is negative or no single number.
 
     >>> from moe_lib.models import CATALOG
     >>> mixed = bytes_per_weight(CATALOG["mixtral-8x7b"], {"routed_experts": 0.53125, "default": 2})
@@ -174,6 +177,8 @@ def bytes_per_weight(model, weight_bytes=None):
                          f"got the keys {', '.join(map(str, given))}")
     for part, value in given.items():
         require(f"weight_bytes of {part}", value, 0)
+        if np.ndim(value):
+            raise ValueError(f"weight_bytes of {part} must be one number, got {value!r}")
     return {part: given.get(part, given.get("default")) for part in parts}
 
 
