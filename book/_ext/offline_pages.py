@@ -14,7 +14,7 @@ from myst_nb.sphinx_ import NbMetadataCollector
 from sphinx.util import logging
 
 CHART_SCRIPTS = ("vendor/vega-embed.js", "moe-chart.js")
-CHART_STYLES = ("moe-chart.css",)
+CHART_STYLES = ("controls.css", "moe-chart.css")
 MATHJAX_PARTS = ("tex-svg.js", "input/tex/extensions", "output/svg/fonts")  # the rest is never asked for
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 

@@ -1,0 +1,116 @@
+// Draws the charts of a page when they come near the screen, with inputs and readouts where the chart brings some.
+// Nothing is computed here: an input picks a value, the chart filters its rows by it, a readout is looked up.
+// Colours come from CSS (currentColor), so the theme toggle needs no redraw.
+(() => {
+  "use strict";
+  const NARROW = 560; // px; side-by-side views stack below this
+  const AXIS = 78; // px that an axis with its title takes beside a view in a row
+
+  const make = (parent, tag, attributes = {}, text = "") => {
+    const node = parent.appendChild(document.createElement(tag));
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    node.textContent = text;
+    return node;
+  };
+
+  // The same chart for the width at hand. A row of views keeps its proportions, or becomes a column.
+  const fit = (spec, width) => {
+    if (spec.hconcat) {
+      const { hconcat: views, ...rest } = spec;
+      const whole = views.reduce((sum, view) => sum + (view.width || 300), 0);
+      const free = width - AXIS * views.length;
+      if (width < NARROW) return { ...rest, vconcat: views.map((view) => ({ ...view, width: Math.min(width - AXIS, view.width * 1.2) })) };
+      return { ...rest, hconcat: views.map((view) => ({ ...view, width: Math.floor((free * (view.width || 300)) / whole) })) };
+    }
+    if (spec.vconcat) return { ...spec, vconcat: spec.vconcat.map((view) => ({ ...view, width: width - AXIS })) };
+    if (spec.facet || spec.repeat) return spec;
+    return { ...spec, width, autosize: { type: "fit-x", contains: "padding" } };
+  };
+
+  // One labelled input per choice. `change` gets the position of the chosen option.
+  const addInput = (form, choice, id, change) => {
+    const row = make(form, choice.kind === "radio" ? "fieldset" : "div", { class: `moe-input moe-${choice.kind}` });
+    if (choice.kind === "radio") {
+      make(row, "legend", {}, choice.label);
+      choice.labels.forEach((label, index) => {
+        const box = make(row, "label");
+        const input = make(box, "input", { type: "radio", name: id, value: index });
+        input.checked = index === choice.start;
+        input.addEventListener("change", () => change(index));
+        box.append(label);
+      });
+      return;
+    }
+    make(row, "label", { for: id }, choice.label);
+    if (choice.kind === "menu") {
+      const select = make(row, "select", { id });
+      choice.labels.forEach((label, index) => make(select, "option", { value: index }, label));
+      select.selectedIndex = choice.start;
+      select.addEventListener("change", () => change(select.selectedIndex));
+      return;
+    }
+    const slider = make(row, "input", { id, type: "range", min: 0, max: choice.labels.length - 1, step: 1 });
+    slider.value = choice.start;
+    const shown = make(row, "output", { for: id });
+    const say = () => {
+      shown.textContent = choice.labels[slider.value];
+      slider.setAttribute("aria-valuetext", shown.textContent);
+    };
+    slider.addEventListener("input", () => { say(); change(Number(slider.value)); });
+    slider.addEventListener("pointerup", () => slider.dispatchEvent(new CustomEvent("moe-released", { bubbles: true })));
+    say();
+  };
+
+  const start = async (el) => {
+    const spec = JSON.parse(document.querySelector(`script[data-chart="${el.id}"]`).textContent);
+    const { choices = [], readouts = [] } = spec.usermeta ?? {};
+    const chosen = Object.fromEntries(choices.map(({ name, start }) => [name, start]));
+    // Our inputs replace Vega's; a slider's parameter is the position, every other one the value.
+    const signalOf = ({ name, kind }) => (kind === "menu" || kind === "radio" ? name : `${name}_step`);
+    const valueOf = (choice) => (signalOf(choice) === choice.name ? choice.values[chosen[choice.name]] : chosen[choice.name]);
+    let view;
+
+    const form = choices.length ? make(el, "form", { class: "moe-inputs", "aria-label": "Settings of the figure" }) : null;
+    form?.addEventListener("submit", (event) => event.preventDefault());
+    const tiles = readouts.length ? make(el, "dl", { class: "moe-tiles", "aria-live": "polite" }) : null;
+    const cells = readouts.map(({ label }) => {
+      const tile = make(tiles, "div");
+      make(tile, "dt", {}, label);
+      return make(tile, "dd");
+    });
+    const read = () => readouts.forEach(({ keys, values }, i) => {
+      const text = keys.reduce((nested, key) => nested[chosen[key]], values);
+      if (cells[i].textContent !== text) cells[i].textContent = text;
+    });
+    choices.forEach((choice) => addInput(form, choice, `${el.id}-${choice.name}`, (index) => {
+      chosen[choice.name] = index;
+      read();
+      view?.signal(signalOf(choice), valueOf(choice)).runAsync();
+    }));
+    read();
+
+    const plot = make(el, "div", { class: "moe-plot" });
+    let drawnAt = 0;
+    const draw = async () => {
+      const width = plot.clientWidth;
+      if (!width || width === drawnAt) return;
+      drawnAt = width;
+      const fitted = fit(spec, width);
+      const ours = Object.fromEntries(choices.map((choice) => [signalOf(choice), valueOf(choice)]));
+      fitted.params = (fitted.params ?? []).map(({ bind, ...param }) => (param.name in ours ? { ...param, value: ours[param.name] } : { ...param, ...(bind && { bind }) }));
+      view?.finalize();
+      ({ view } = await vegaEmbed(plot, fitted, { actions: false, renderer: "svg" }));
+      el.dataset.ready = "true";
+    };
+    await draw();
+    let waiting;
+    new ResizeObserver(() => { clearTimeout(waiting); waiting = setTimeout(draw, 120); }).observe(plot);
+  };
+
+  const near = new IntersectionObserver((entries) => entries.forEach((entry) => {
+    if (!entry.isIntersecting) return;
+    near.unobserve(entry.target);
+    start(entry.target);
+  }), { rootMargin: "400px" });
+  document.querySelectorAll(".moe-chart").forEach((el) => near.observe(el));
+})();
