@@ -3,7 +3,7 @@
 import numpy as np
 
 
-def require(name, value, low=None, high=None):
+def require(name, value, low=None, high=None, whole=False):
     """Raise ValueError unless every element of `value` is a number within [low, high].
 
     Parameters
@@ -14,6 +14,8 @@ def require(name, value, low=None, high=None):
         What the caller passed.
     low, high : array_like or None
         Inclusive bounds, broadcast against `value`; None means unbounded.
+    whole : bool
+        Allow whole numbers only (2.0 is one).
 
     Raises
     ------
@@ -24,6 +26,9 @@ def require(name, value, low=None, high=None):
     >>> require("top_k", 9, 1, 8)
     Traceback (most recent call last):
     ValueError: top_k must be within 1..8, got 9
+    >>> require("batch", 1.5, 0, whole=True)
+    Traceback (most recent call last):
+    ValueError: batch must be whole and at least 0, got 1.5
     """
     value = np.asarray(value)
     if value.dtype.kind not in "iuf":
@@ -32,9 +37,11 @@ def require(name, value, low=None, high=None):
     at_least = np.ones(value.shape, bool) if low is None else value >= low
     at_most = np.ones(value.shape, bool) if high is None else value <= high
     allowed = at_least & at_most & ~np.isnan(value)
+    if whole:
+        allowed = allowed & (value == np.rint(value)) & np.isfinite(value)
     if not allowed.all():
         value, low, high = (_first_bad(bound, allowed) for bound in (value, low, high))
-        raise ValueError(f"{name} must be {_range(low, high)}, got {value}")
+        raise ValueError(f"{name} must be {'whole and ' if whole else ''}{_range(low, high)}, got {value}")
 
 
 def _first_bad(array, allowed):

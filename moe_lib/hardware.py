@@ -4,6 +4,12 @@ import csv
 from dataclasses import dataclass
 from importlib import resources
 
+import numpy as np
+
+from ._arguments import require
+
+USABLE_SHARE = 0.9  # of what a driver shows; activations, buffers and the framework take the rest
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
@@ -42,6 +48,11 @@ class Device:
     single_source: tuple[str, ...]
     note: str
 
+    @property
+    def usable_bytes(self):
+        """Bytes that weights and caches may take: `USABLE_SHARE` of what the driver shows."""
+        return USABLE_SHARE * self.visible_bytes
+
     def peak(self, dtype="bf16"):
         """Peak FLOP/s of number format `dtype`.
 
@@ -64,7 +75,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One way of a link, as published: bytes/s in one direction (`*-achieved` rows are measurements), 64-byte latency."""
+    """One way of a link, as published: bytes/s one way (`*-achieved` rows are measurements), latency of 64 bytes."""
 
     slug: str
     name: str
@@ -72,6 +83,21 @@ class Link:
     latency_s: float | None
     sources: tuple[str, ...]
     note: str
+
+
+def devices_needed(num_bytes, device):
+    """Least number of devices whose usable bytes hold `num_bytes`, split evenly and nothing held twice.
+
+    Raises
+    ------
+    ValueError
+        If num_bytes is negative.
+
+    >>> print(devices_needed(1342e9, DEVICES["h200"]))
+    10
+    """
+    require("num_bytes", num_bytes, 0)
+    return np.ceil(np.divide(num_bytes, device.usable_bytes)).astype(int)
 
 
 def _rows(name):
@@ -86,8 +112,8 @@ def _device(row):
         visible_bytes=int(row["memory_visible_bytes"] or row["memory_bytes"]),
         bandwidth_bytes_per_s=float(row["bandwidth_bytes_per_s"]), peak_flops_per_s=peaks,
         l2_bytes=int(row["l2_bytes"]) if row["l2_bytes"] else None, host_link=row["host_link"] or None,
-        sources=(row["source1"], row["source2"]), single_source=tuple(filter(None, row["single_source_fields"].split(";"))),
-        note=row["note"])
+        sources=(row["source1"], row["source2"]), note=row["note"],
+        single_source=tuple(filter(None, row["single_source_fields"].split(";"))))
 
 
 def _link(row):

@@ -117,6 +117,7 @@ def expert_compute_bound_batch(num_experts, top_k, ridge, *, weight_bytes=2):
     >>> print(f"{expert_compute_bound_batch(256, 8, 989e12 / 4.8e12):,.0f}")
     6,593
     """
+    require("num_experts", num_experts, 1)
     require("top_k", top_k, 1, num_experts)
     require("ridge", ridge, 0)
     require("weight_bytes", weight_bytes, 0)
@@ -124,7 +125,7 @@ def expert_compute_bound_batch(num_experts, top_k, ridge, *, weight_bytes=2):
 
 
 def draft_tokens_kept(acceptance, draft):
-    """Expected tokens a speculative step yields: 1 + a + ... + a^L for a draft of L tokens, each accepted with chance a.
+    """Expected tokens of a speculative step: 1 + a + ... + a^L for a draft of L tokens, each accepted with chance a.
 
     Raises
     ------
@@ -141,7 +142,8 @@ def draft_tokens_kept(acceptance, draft):
         return np.where(a == 1, length, (1 - a**length) / (1 - a))[()]
 
 
-def speculation_gain(model, batch, acceptance, device, *, draft=1, dtype="bf16", weight_bytes=None, context=0, kv_bytes=2):
+def speculation_gain(model, batch, acceptance, device, *, draft=1, dtype="bf16", weight_bytes=None, context=0,
+                     kv_bytes=2):
     """Speed-up of speculative decoding: tokens kept times T(B) / T(B (1 + L)), with T the lower bound of a step.
 
     The verifier sees B (1 + L) tokens, which touch more experts than B. The draft model itself is taken as free and the
@@ -166,8 +168,8 @@ def speculation_gain(model, batch, acceptance, device, *, draft=1, dtype="bf16",
 
     >>> from moe_lib.hardware import DEVICES
     >>> from moe_lib.models import CATALOG
-    >>> gain = speculation_gain(CATALOG["deepseek-v3"], [1, 4, 64, 128], 0.8, DEVICES["h200"], weight_bytes=1, dtype="fp8")
-    >>> print(gain.round(2))
+    >>> v3, h200 = CATALOG["deepseek-v3"], DEVICES["h200"]
+    >>> print(speculation_gain(v3, [1, 4, 64, 128], 0.8, h200, weight_bytes=1, dtype="fp8").round(2))
     [1.17 1.04 1.6  1.77]
     """
     plain = decode_step(model, batch, weight_bytes=weight_bytes, context=context, kv_bytes=kv_bytes)
@@ -208,7 +210,7 @@ def fit_overhead(limit_s, measured_s):
     require("limit_s", limit, np.nextafter(0, 1))
     require("measured_s", measured, np.nextafter(0, 1))
     if limit.shape != measured.shape or np.unique(limit).size < 2:
-        raise ValueError(f"limit_s and measured_s must be equally long with two or more different limits, got {limit.shape} "
-                         f"and {measured.shape}")
+        raise ValueError(f"limit_s and measured_s must be equally long with two or more different limits, "
+                         f"got {limit.shape} and {measured.shape}")
     t0, slope = nnls(np.stack([1 / measured, limit / measured], axis=-1), np.ones(measured.size))[0]
     return float(t0), float(np.divide(1, slope))

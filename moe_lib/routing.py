@@ -14,7 +14,7 @@ ROWS_PER_BLOCK = 1 << 22  # values drawn at once by sample_routing, to bound its
 def coverage(num_experts, top_k, batch):
     """Expected share of routed experts that a decode step of `batch` tokens touches.
 
-    C(B) = 1 - (1 - k/E)^B: each token picks k distinct experts, every expert with probability k/E, tokens independently.
+    C(B) = 1 - (1 - k/E)^B: a token picks k distinct experts, every expert with probability k/E, tokens independently.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def coverage(num_experts, top_k, batch):
 
     Notes
     -----
-    Source: notebook 02, eq. 2.1. An upper bound when routing is skewed (`coverage_of`); also too high when tokens agree.
+    Source: notebook 02, eq. 2.1. An upper bound when routing is skewed (`coverage_of`); too high when tokens agree.
 
     >>> print(coverage(256, 8, 1))
     0.03125
@@ -105,14 +105,15 @@ def tokens_per_touched_expert(num_experts, top_k, batch):
 def busiest_load(num_experts, top_k, batch):
     """Expected tokens of the busiest expert of a layer under uniform routing, E[max_i load_i].
 
-    Every load is Binomial(B, k/E); the experts are taken as independent, so
-    E[max] = sum over x of 1 - F(x)^E. Exact sums, no normal approximation.
+    Every load is Binomial(B, k/E) with distribution function F. Independent loads would give M = sum over x of
+    1 - F(x)^E. Loads that sum to B k lie apart more than independent ones, since every pair has covariance
+    -Var/(E-1): max = mean + sqrt(E/(E-1)) (M - mean), and never below the mean rounded up.
 
     Parameters and errors as `coverage`; batch must be whole.
 
     Notes
     -----
-    Loads of one layer sum to B k, so they are slightly negatively dependent; simulation agrees within 1 % (tests).
+    Against simulation (tests): within 1.5 % from 16 tokens on, up to 7 % low for fewer.
 
     >>> print(busiest_load(256, 8, 1))
     1.0
@@ -120,12 +121,16 @@ def busiest_load(num_experts, top_k, batch):
     302
     """
     _check(num_experts, top_k, batch)
-    from scipy.special import bdtr  # binomial distribution function
+    require("batch", batch, 0, whole=True)
+    from scipy.special import betainc  # F(x) = betainc(B - x, x + 1, 1 - k/E)
 
     def one(E, k, B):
-        if B <= 1 or k == E:  # every load is 0 or 1, or all are B: no independence needed
+        if B <= 1 or k == E:  # every load is 0 or 1, or all are B
             return float(B)
-        return np.sum(1 - bdtr(np.arange(B), int(B), k / E) ** E)
+        mean, far = B * k / E, 12 * np.sqrt(B * k / E) + 60  # loads outside mean +- far have a chance below 1e-16
+        x = np.arange(max(int(mean - far), 0), min(int(mean + far), B))
+        independent = x[0] + np.sum(1 - betainc(B - x, x + 1, 1 - k / E) ** E)
+        return max(np.ceil(mean), mean + np.sqrt(E / (E - 1)) * (independent - mean))
 
     return np.vectorize(one, otypes=[float])(num_experts, top_k, np.asarray(batch).astype(int))[()]
 
@@ -188,8 +193,8 @@ def top_k_of(inclusion):
 def zipf_inclusion(num_experts, top_k, exponent):
     """Inclusion probabilities [E] of a skewed router: proportional to 1 / rank^exponent, none above 1.
 
-    What would lie above 1 is spread over the other experts in proportion, so the sum stays k. A stand-in for real loads,
-    not a fit to them; exponent 0 is uniform.
+    What would lie above 1 is spread over the other experts in proportion, so the sum stays k. A stand-in for real
+    loads, not a fit to them; exponent 0 is uniform.
 
     Raises
     ------
@@ -285,18 +290,21 @@ def sample_routing(rng, num_tokens, num_experts, top_k, *, inclusion=None, group
     >>> choices.shape, len(set(choices[0].tolist()))
     ((1000, 8), 8)
     """
-    require("num_tokens", num_tokens, 0)
-    _check(num_experts, top_k, 0)
+    require("num_tokens", num_tokens, 0, whole=True)
+    require("num_experts", num_experts, 1, whole=True)
+    require("top_k", top_k, 1, num_experts, whole=True)
+    num_tokens, num_experts, top_k = int(num_tokens), int(num_experts), int(top_k)
     if inclusion is not None:
         inclusion = np.asarray(inclusion, float)
         if inclusion.shape != (num_experts,):
             raise ValueError(f"inclusion must have shape ({num_experts},), got {inclusion.shape}")
         require("sum of inclusion", top_k_of(inclusion), top_k, top_k)
     groups, kept = group_limit or (1, 1)
-    require("groups_kept of group_limit", kept, 1, groups)
+    require("num_groups of group_limit", groups, 1, whole=True)
+    require("groups_kept of group_limit", kept, 1, groups, whole=True)
     if num_experts % groups or kept * num_experts // groups < top_k:
-        raise ValueError(f"group_limit {group_limit} does not fit {num_experts} experts, {top_k} chosen: groups must be "
-                         "of equal size and the kept ones must hold top_k experts")
+        raise ValueError(f"group_limit {group_limit} does not fit {num_experts} experts, {top_k} chosen: groups must "
+                         "be of equal size and the kept ones must hold top_k experts")
     choose = _choose_uniform if inclusion is None else _choose_by_inclusion
     block = max(1, ROWS_PER_BLOCK // num_experts)
     rows = [choose(rng, min(block, num_tokens - start), num_experts, top_k, inclusion, groups, kept)
@@ -331,7 +339,7 @@ def _choose_by_inclusion(rng, rows, num_experts, top_k, inclusion, groups, kept)
 
 
 def _systematic(rng, inclusion, count):
-    """`count` distinct items a row of inclusion [n, m], each with its probability: systematic sampling in random order."""
+    """`count` distinct items a row of inclusion [n, m], each with its chance: systematic sampling in random order."""
     order = rng.permuted(np.broadcast_to(np.arange(inclusion.shape[1]), inclusion.shape), axis=1)
     mass = np.cumsum(np.take_along_axis(inclusion, order, axis=1), axis=1)
     mass *= count / mass[:, -1:]

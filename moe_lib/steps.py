@@ -155,6 +155,31 @@ def resident_bytes(model, *, weight_bytes=None, context=0, sequences=0, kv_bytes
     return weights + np.asarray(sequences) * cache
 
 
+def sequences_that_fit(model, usable_bytes, *, weight_bytes=None, context=0, kv_bytes=2):
+    """Most sequences of `context` tokens whose caches fit beside the weights; 0 where the weights alone do not fit.
+
+    Parameters as `resident_bytes`, and usable_bytes of all devices together (`Device.usable_bytes`). inf where a
+    sequence holds nothing. Nothing is held twice: a layout that copies caches or weights fits fewer.
+
+    Raises
+    ------
+    ValueError
+        As `resident_bytes`, or if usable_bytes is negative.
+
+    >>> from moe_lib.hardware import DEVICES
+    >>> from moe_lib.models import CATALOG
+    >>> usable = 8 * DEVICES["h200"].usable_bytes
+    >>> print(f"{sequences_that_fit(CATALOG['deepseek-v3'], usable, weight_bytes=1, context=8192):.0f}")
+    719
+    """
+    require("usable_bytes", usable_bytes, 0)
+    weights = resident_bytes(model, weight_bytes=weight_bytes)
+    one = resident_bytes(model, weight_bytes=weight_bytes, context=context, sequences=1, kv_bytes=kv_bytes) - weights
+    free = np.subtract(usable_bytes, weights)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(free < 0, 0, np.where(one > 0, np.floor(free / one), np.inf))[()]
+
+
 def bytes_per_weight(model, weight_bytes=None):
     """Bytes per weight of every part of the ledger, from a number, a dict or None (as released).
 
