@@ -1,27 +1,42 @@
-"""Book side of a two-faced output: how a page draws its Vega-Lite face (a myst-nb plugin, found by entry point)."""
+"""Book side of outputs with two faces: how a page draws its own one (a myst-nb plugin, found by entry point)."""
 
+import html
 import json
 
 from docutils import nodes
 from myst_nb.core.render import MimeRenderPlugin
 
 VEGALITE = "application/vnd.vegalite.v5+json"
+PREDICTION = "application/vnd.moe.prediction+json"
 
 
-class VegaLiteRenderer(MimeRenderPlugin):
-    """Puts the chart's specification on the page; `book/_static/moe-chart.js` draws it."""
+class OwnFaces(MimeRenderPlugin):
+    """Puts a chart's specification, or a prediction's form, on the page; scripts in book/_static bring them to life."""
 
-    mime_priority_overrides = [(builder, VEGALITE, 1) for builder in ("html", "dirhtml")]  # widget views have 10
+    # widget views have 10, and the lowest is taken
+    mime_priority_overrides = [(builder, mime, 1) for builder in ("html", "dirhtml") for mime in (VEGALITE, PREDICTION)]
 
     @staticmethod
     def handle_mime(renderer, data, inline):
-        """Nodes for a Vega-Lite output, None for anything else."""
-        if data.mime_type != VEGALITE or inline:
+        """Nodes for an output of ours, None for anything else."""
+        draw = {VEGALITE: _chart, PREDICTION: _prediction}.get(data.mime_type)
+        if draw is None or inline:
             return None
-        name = f"chart-{data.cell_index}-{data.output_index}"
-        spec = json.dumps(data.content, separators=(",", ":")).replace("<", "\\u003c")
-        html = (
-            f'<div class="moe-chart" id="{name}"></div>\n'
-            f'<script type="application/json" data-chart="{name}">{spec}</script>'
-        )
-        return [nodes.raw(text=html, format="html", classes=["output"])]
+        text = draw(data.content, f"{data.cell_index}-{data.output_index}")
+        return [nodes.raw(text=text, format="html", classes=["output"])]
+
+
+def _chart(spec, place):
+    name = f"chart-{place}"
+    spec = json.dumps(spec, separators=(",", ":")).replace("<", "\\u003c")
+    return (f'<div class="moe-chart" id="{name}"></div>\n'
+            f'<script type="application/json" data-chart="{name}">{spec}</script>')
+
+
+def _prediction(asked, place):
+    said = {key: html.escape(str(value)) for key, value in asked.items()}
+    return (f'<form class="moe-predict" data-answer="{said["answer"]}"><p class="question" id="ask-{place}">{said["question"]}</p>\n'
+            f'<label for="guess-{place}">Your prediction</label> <input id="guess-{place}" type="number" step="any" '
+            f'aria-describedby="ask-{place}"> <span class="unit">{said["unit"]}</span> <button type="submit">Commit</button>\n'
+            f'<p class="answer" role="status" hidden><span class="verdict"></span> Computed: <strong>{said["text"]}</strong>. '
+            f'{said["why"]}</p></form>')

@@ -23,6 +23,7 @@ from .steps import decode_step, resident_bytes
 
 HALF_OCTAVES = np.unique(np.rint(2 ** np.arange(0, 16.5, 0.5)).astype(int)).tolist()  # 1 to 65,536
 USABLE = 0.9  # of what a driver shows; the rest goes to activations, buffers and the framework
+PREDICTION = "application/vnd.moe.prediction+json"
 STYLE = (resources.files(__package__) / "data" / "controls.css").read_text(encoding="utf-8")
 
 
@@ -197,6 +198,58 @@ def _upload_button(menu, add_model, message):
     return button
 
 
+class Prediction:
+    """A question whose answer the reader commits to before it shows. Made by `predict`."""
+
+    def __init__(self, question, answer, unit, why):
+        self.asked = {"question": question, "answer": float(answer), "unit": unit, "why": why,
+                      "text": f"{charts.digits(float(answer))} {unit}".strip()}
+
+    def live(self):
+        """The ipywidgets face."""
+        guess, commit, answer = widgets.FloatText(layout={"width": "9em"}), widgets.Button(description="Commit"), widgets.HTML()
+
+        def reveal(_):
+            guess.disabled = commit.disabled = True
+            answer.value = (f"<p>You said {guess.value:,g}. {_verdict(guess.value, self.asked['answer'])} Computed: "
+                            f"<strong>{self.asked['text']}</strong>. {self.asked['why']}</p>")
+
+        commit.on_click(reveal)
+        row = widgets.HBox([widgets.Label("Your prediction"), guess, widgets.Label(self.asked["unit"]), commit])
+        return widgets.VBox([widgets.HTML(f"<p>{self.asked['question']}</p>"), row, answer])
+
+    def _repr_mimebundle_(self, include=None, exclude=None, **_):
+        return {**self.live()._repr_mimebundle_(), PREDICTION: self.asked,
+                "text/plain": f"{self.asked['question']} Computed: {self.asked['text']}"}
+
+
+def predict(question, answer, unit="", why=""):
+    """Ask for a number before showing the computed one; on the page and in JupyterLab.
+
+    Parameters
+    ----------
+    question, unit, why : str
+        Why is shown with the answer.
+    answer : float
+        Computed, not typed.
+
+    Returns
+    -------
+    Prediction
+
+    >>> predict("How many experts?", 222.44, "experts").asked["text"]
+    '222 experts'
+    """
+    return Prediction(question, answer, unit, why)
+
+
+def _verdict(guess, computed):
+    if guess <= 0 or computed <= 0:
+        return "Right." if guess == computed else ""
+    times = max(guess / computed, computed / guess)
+    return "Close." if times <= 1.1 else f"{times:.2g} times too {'high' if guess > computed else 'low'}."
+
+
 def _tiles_html(readout):
     tiles = "".join(f"<div><dt>{html.escape(label)}</dt><dd>{html.escape(text)}</dd></div>" for label, text in readout.items())
     return f'<style>{STYLE}</style><dl class="moe-tiles" aria-live="polite">{tiles}</dl>'
@@ -300,14 +353,14 @@ def workshop(config=None):
 
     def fits(model, precision, device):
         needed = _devices_needed(models[model], precision, devices[device])
-        return "fits on one" if needed == 1 else f"does not fit: needs {needed:,} of them"
+        return "fits on one" if needed == 1 else f"does not fit: needs {needed:,}"
 
     def time(model, precision, device, batch):
         needed, dtype = _devices_needed(models[model], precision, devices[device]), _arithmetic(precision, devices[device])
         of = step(model, precision, batch)
         by = "reading" if of.intensity < ridge_point(devices[device], dtype) else "computing"
         lower = step_time(of, devices[device], dtype, needed).lower
-        return f"≥ {charts.digits(lower * 1e3)} ms on {needed:,}, bound by {by}"
+        return f"{charts.digits(lower * 1e3)} ms ({by})"
 
     readouts = {
         "Experts touched": touched,
@@ -317,7 +370,7 @@ def workshop(config=None):
         "Read in a step": lambda model, precision, batch: charts.gigabytes(step(model, precision, batch).bytes_read),
         "Intensity": lambda model, precision, batch: f"{step(model, precision, batch).intensity:,.1f} FLOP/byte",
         "On this device": fits,
-        "Step time": time,
+        "Takes at least": time,
     }
     choices = [models.choice(STATIC_MODELS, "deepseek-v3"),
                Choice("precision", "Weights", PRECISIONS, "bf16", "radio"),

@@ -13,8 +13,10 @@ import vl_convert
 from myst_nb.sphinx_ import NbMetadataCollector
 from sphinx.util import logging
 
-CHART_SCRIPTS = ("vendor/vega-embed.js", "moe-chart.js")
-CHART_STYLES = ("controls.css", "moe-chart.css")
+FILES_OF = {  # what a page must show for a file to be loaded
+    'class="moe-chart"': ("vendor/vega-embed.js", "moe-chart.js", "controls.css", "moe-chart.css"),
+    'class="moe-predict"': ("moe-predict.js",),
+}
 MATHJAX_PARTS = ("tex-svg.js", "input/tex/extensions", "output/svg/fonts")  # the rest is never asked for
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 
@@ -36,8 +38,9 @@ def copy_vendor(app):
 
 
 def keep_used_files(app, pagename, templatename, context, doctree):
-    """Drop the chart's files from pages without a chart, and Thebe and saved widget state from all."""
-    has_chart = 'class="moe-chart"' in context.get("body", "")
+    """Drop files that a page does not use, and Thebe and saved widget state from all."""
+body = context.get("body", "")
+    unused = tuple(name for mark, names in FILES_OF.items() if mark not in body for name in names)
 
     def used(file):
         name = str(getattr(file, "filename", None) or "")
@@ -46,29 +49,31 @@ def keep_used_files(app, pagename, templatename, context, doctree):
             return False
         if attributes.get("type") == WIDGET_STATE:
             return False
-        return has_chart or not name.endswith(CHART_SCRIPTS + CHART_STYLES)
+        return not name.endswith(unused)
 
     for files in ("script_files", "css_files"):
         context[files] = [file for file in context.get(files, []) if used(file)]
 
 
 def name_failed_cells(app, exception):
-    """Repeat, as the last lines of the build, which cell of which notebook failed and how."""
-    for docname in app.env.found_docs if app.env else ():
+    """Say at the end of the build which cell of which notebook failed and how."""
+    for docname in sorted(app.env.found_docs) if app.env else ():
         run = NbMetadataCollector.get_exec_data(app.env, docname)
         if run and run["traceback"]:
-            cell = re.search(r"Cell In\s*\[(\d+)\]", run["traceback"])
-            where = f"cell {cell[1]}" if cell else "a cell that did not end in time"
-            lines = re.sub(r"\x1b\[[0-9;]*m", "", run["traceback"]).strip().splitlines()
-            why = next((line for line in reversed(lines) if re.match(r"\w+(Error|Exception|Interrupt)?\b", line)), "")
+            text = re.sub(r"\x1b\[[0-9;]*m", "", run["traceback"]).strip()
+            cell = re.search(r"Cell In\s*\[(\d+)\]", text)
+            where = f"code cell {cell[1]}" if cell else "a code cell that did not end in time"
+            message = re.findall(r"^\w+: .*|^\w*(?:Error|Interrupt)$", text, flags=re.MULTILINE)
+            why = message[-1] if message else text
             logging.getLogger(__name__).error("%s.ipynb: %s failed: %s", docname, where, why)
 
 
 def setup(app):
     """Register the files and the hooks."""
-    for priority, name in enumerate(CHART_SCRIPTS, start=600):
+    own = [name for names in FILES_OF.values() for name in names]
+    for priority, name in enumerate((name for name in own if name.endswith(".js")), start=600):
         app.add_js_file(name, priority=priority, loading_method="defer")
-    for name in CHART_STYLES:
+    for name in (name for name in own if name.endswith(".css")):
         app.add_css_file(name, priority=900)
     app.connect("builder-inited", copy_vendor)
     app.connect("html-page-context", keep_used_files, priority=990)

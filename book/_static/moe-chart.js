@@ -98,8 +98,9 @@
       const fitted = fit(spec, width);
       const ours = Object.fromEntries(choices.map((choice) => [signalOf(choice), valueOf(choice)]));
       fitted.params = (fitted.params ?? []).map(({ bind, ...param }) => (param.name in ours ? { ...param, value: ours[param.name] } : { ...param, ...(bind && { bind }) }));
+      delete fitted.$schema; // the file says version 5 for JupyterLab's sake; it is valid in both
       view?.finalize();
-      ({ view } = await vegaEmbed(plot, fitted, { actions: false, renderer: "svg" }));
+      ({ view } = await vegaEmbed(plot, fitted, { mode: "vega-lite", actions: false, renderer: "svg" }));
       el.dataset.ready = "true";
     };
     await draw();
