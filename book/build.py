@@ -30,7 +30,8 @@ def build(output=ROOT):
     code = subprocess.run([*command, "--all", "--warningiserror", "--keep-going"]).returncode
     if code:
         sys.exit("The book was not built: the errors are above.")
-    missing = [page for page in pages(yaml.safe_load((ROOT / "_toc.yml").read_text())) if not (site / f"{page}.html").is_file()]
+    wanted = pages(yaml.safe_load((ROOT / "_toc.yml").read_text()))
+    missing = [page for page in wanted if not (site / f"{page}.html").is_file()]
     if missing:
         sys.exit(f"The book lacks pages that _toc.yml names: {', '.join(missing)}.")
     return site

@@ -1,0 +1,126 @@
+"""What several tests share: the built site, a browser, a running JupyterLab."""
+
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
+CHROMIUM_FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+collect_ignore = ["benchmarks", "no_network"]
+
+
+def pytest_collection_modifyitems(items):
+    """Tests that share something slow to make run on one worker, so that it is made once."""
+    for item in items:
+        for shared in ("site", "lab_url"):
+            if shared in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.xdist_group(shared))
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.browser)
+
+
+def _needed(found, what):
+    """`found`; where it is nothing the test is skipped, or fails in continuous integration (CI=true)."""
+    if not found:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"needs {what}")
+    return found
+
+
+@pytest.fixture(scope="session")
+def make():
+    """Path of make."""
+    return _needed(shutil.which("make"), "make")
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """Path of Chromium or Chrome: the environment variable CHROMIUM, or what is on PATH."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    return _needed(found, "Chromium (on PATH, or named by the environment variable CHROMIUM)")
+
+
+@pytest.fixture(scope="session")
+def browser(chromium):
+    """A headless browser with a profile of its own."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
+
+
+@pytest.fixture
+def page(browser):
+    """A fresh page. `page.faults` collects console errors, exceptions and requests that leave this machine."""
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.faults = []
+    page.on("console", lambda message: page.faults.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: page.faults.append(str(error)))
+    page.on("requestfailed", lambda request: page.faults.append(f"failed: {request.url}"))
+    local = re.compile(r"(file|data|blob):|(https?|wss?)://(localhost|127\.0\.0\.1)[:/]")
+    page.on("request", lambda request: local.match(request.url) or page.faults.append(f"external: {request.url}"))
+    yield page
+    page.close()
+
+
+@pytest.fixture(scope="session")
+def book():
+    """The module behind `make book`."""
+    spec = importlib.util.spec_from_file_location("book_build", ROOT / "book" / "build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def toc_pages(book):
+    """Every page of `_toc.yml`, without its ending."""
+    return book.pages(yaml.safe_load((ROOT / "_toc.yml").read_text()))
+
+
+@pytest.fixture(scope="session")
+def site(book, tmp_path_factory):
+    """Folder of the built site: what `make book` builds, in a folder of its own."""
+    return book.build(tmp_path_factory.mktemp("book"))
+
+
+@pytest.fixture(scope="session")
+def lab_url(make, tmp_path_factory):
+    """Address of the JupyterLab that `make lab` starts (no browser, nothing written to the home folder)."""
+    home = tmp_path_factory.mktemp("lab")
+    folders = {"JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "JUPYTER_RUNTIME_DIR": "run"}
+    folders |= {"JUPYTERLAB_WORKSPACES_DIR": "workspaces", "JUPYTERLAB_SETTINGS_DIR": "settings"}
+    env = os.environ | {name: str(home / folder) for name, folder in folders.items()}
+    flags = "LAB_FLAGS=--no-browser --allow-root --ServerApp.port=0 --IdentityProvider.token=test"
+    command = [make, "-C", ROOT, "lab", f"VENV={sys.prefix}", f"--assume-old={sys.prefix}/installed", flags]
+    with open(home / "log", "w") as log:
+        server = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
+    try:
+        yield _address(server, home / "log")
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait(timeout=30)
+
+
+def _address(server, log, seconds=60):
+    for _ in range(seconds * 4):
+        found = re.search(r"http://(?:localhost|127\.0\.0\.1):\d+/\S+", log.read_text())
+        if found:
+            return found[0]
+        if server.poll() is not None:
+            break
+        time.sleep(0.25)
+    raise RuntimeError(f"JupyterLab did not start:\n{log.read_text()}")

@@ -1,0 +1,74 @@
+"""Every notebook: stripped, valid, executed alone without network or torch, short, and true to its asserts."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+from conftest import NOTEBOOKS, ROOT
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from page_rules import cells, shape_faults, unasserted_numbers
+
+PAGES = sorted((ROOT / "book").glob("*.md"))
+every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def execute(notebook):
+    """Run a notebook in a fresh kernel that reaches no network and finds no torch; returns the seconds it took."""
+    guard = str(Path(__file__).parent / "no_network")
+    client = NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(ROOT / "notebooks")}})
+    start = time.perf_counter()
+    client.execute(env=os.environ | {"PYTHONPATH": guard})
+    return time.perf_counter() - start
+
+
+def test_the_chapter_has_notebooks():
+    assert NOTEBOOKS
+
+
+@every_notebook
+def test_a_notebook_runs_alone_within_a_minute_without_network_or_torch(path):
+    assert execute(nbformat.read(path, as_version=4)) < 60
+
+
+@pytest.mark.parametrize("code", ["import torch", "import socket; socket.create_connection(('192.0.2.1', 80))"])
+def test_a_notebook_that_needs_torch_or_the_network_fails(code):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    with pytest.raises(CellExecutionError, match="torch|no network in this test"):
+        execute(notebook)
+
+
+@every_notebook
+def test_a_notebook_is_valid_with_cell_ids_and_without_outputs(path):
+    notebook = nbformat.read(path, as_version=nbformat.NO_CONVERT)
+    nbformat.validate(notebook)
+    assert (notebook.nbformat, notebook.nbformat_minor) >= (4, 5)
+    assert len({cell.id for cell in notebook.cells}) == len(notebook.cells)
+    stripped = subprocess.run([sys.executable, "-m", "nbstripout", "--verify", "--keep-id", path], capture_output=True)
+    assert stripped.returncode == 0, stripped.stdout.decode()
+
+
+@every_notebook
+def test_every_number_in_the_prose_is_asserted_on_its_page(path):
+    assert unasserted_numbers(path) == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_every_number_of_an_appendix_is_asserted_by_a_notebook(path):
+    assert unasserted_numbers(path, asserted_by=NOTEBOOKS) == []
+
+
+@every_notebook
+def test_code_cells_are_few_and_short(path):
+    fewest = 1 if path.stem.startswith("00_") else 12  # 00 is the landing page
+    assert shape_faults(path, fewest=fewest) == []
+
+
+@every_notebook
+def test_a_notebook_opens_with_one_title(path):
+    titles = [line for cell in cells(path, "markdown") for line in cell.source.splitlines() if line.startswith("# ")]
+    assert len(titles) == 1 and cells(path, "markdown")[0].source.startswith("# ")
