@@ -107,7 +107,7 @@ def busiest_load(num_experts, top_k, batch):
 
     Every load is Binomial(B, k/E) with distribution function F. Independent loads would give M = sum over x of
     1 - F(x)^E. Loads that sum to B k lie apart more than independent ones, since every pair has covariance
-    -Var/(E-1): max = mean + sqrt(E/(E-1)) (M - mean), and never below the mean rounded up.
+    -Var/(E-1): max = mean + sqrt(E/(E-1)) (M - mean), kept within the mean rounded up and B.
 
     Parameters and errors as `coverage`; batch must be whole.
 
@@ -130,7 +130,7 @@ def busiest_load(num_experts, top_k, batch):
         mean, far = B * k / E, 12 * np.sqrt(B * k / E) + 60  # loads outside mean +- far have a chance below 1e-16
         x = np.arange(max(int(mean - far), 0), min(int(mean + far), B))
         independent = x[0] + np.sum(1 - betainc(B - x, x + 1, 1 - k / E) ** E)
-        return max(np.ceil(mean), mean + np.sqrt(E / (E - 1)) * (independent - mean))
+        return np.clip(mean + np.sqrt(E / (E - 1)) * (independent - mean), np.ceil(mean), B)
 
     return np.vectorize(one, otypes=[float])(num_experts, top_k, np.asarray(batch).astype(int))[()]
 
