@@ -15,7 +15,7 @@ help:  ## show this list
 setup: $(INSTALLED)  ## create .venv and install the pinned packages
 
 lab: $(INSTALLED)  ## open the chapter in JupyterLab
-	$(BIN)/jupyter lab $(LAB_FLAGS) notebooks/00_workshop.ipynb
+	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/00_workshop.ipynb $(LAB_FLAGS)
 
 book: $(INSTALLED)  ## execute every notebook and build the site into _build/html
 	$(BIN)/python book/build.py

@@ -104,20 +104,21 @@ def lab_url(make, tmp_path_factory):
     folders = {"JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "JUPYTER_RUNTIME_DIR": "run"}
     folders |= {"JUPYTERLAB_WORKSPACES_DIR": "workspaces", "JUPYTERLAB_SETTINGS_DIR": "settings"}
     env = os.environ | {name: str(home / folder) for name, folder in folders.items()}
-    flags = "LAB_FLAGS=--no-browser --allow-root --ServerApp.port=0 --IdentityProvider.token=test"
+    flags = "LAB_FLAGS=--no-browser --allow-root --ServerApp.port=0 --IdentityProvider.token="
     command = [make, "-C", ROOT, "lab", f"VENV={sys.prefix}", f"--assume-old={sys.prefix}/installed", flags]
     with open(home / "log", "w") as log:
         server = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
     try:
         yield _address(server, home / "log")
     finally:
-        os.killpg(server.pid, signal.SIGTERM)
-        server.wait(timeout=30)
+        if server.poll() is None:
+            os.killpg(server.pid, signal.SIGTERM)
+            server.wait(timeout=30)
 
 
 def _address(server, log, seconds=60):
     for _ in range(seconds * 4):
-        found = re.search(r"http://(?:localhost|127\.0\.0\.1):\d+/\S+", log.read_text())
+        found = re.search(r"http://(?:localhost|127\.0\.0\.1):\d+/lab/tree/[^\s?]+", log.read_text())
         if found:
             return found[0]
         if server.poll() is not None:
