@@ -124,6 +124,42 @@ def expert_compute_bound_batch(num_experts, top_k, ridge, *, weight_bytes=2):
     return np.multiply(ridge, weight_bytes) / 2 * np.divide(num_experts, top_k)
 
 
+def expert_intensity(d_model, d_expert, tokens, *, weight_bytes=2, activation_bytes=2):
+    """FLOP per byte of one gated expert (three d x f matrices) at work on M tokens.
+
+    FLOP: 6 M d f. Bytes: 3 d f w of weights, and a (2 M d + 2 M f) of activations: d in and d out, f written between
+    the matrices and read again. So 1/intensity = w / 2M + a (d + f) / 3 d f: at most 2M/w, and never above its limit.
+
+    Parameters
+    ----------
+    d_model, d_expert, tokens : array_like
+        d, f and M, broadcast together.
+    weight_bytes, activation_bytes : float
+        w and a. activation_bytes=0 leaves the activations out.
+
+    Returns
+    -------
+    float or ndarray
+        FLOP per byte; 0 for no tokens.
+
+    Raises
+    ------
+    ValueError
+        If a width is below 1 or another argument is negative.
+
+    >>> print(f"{expert_intensity(7168, 2048, 64):.1f}, without activations {expert_intensity(7168, 2048, 64, activation_bytes=0):.1f}")
+    62.3, without activations 64.0
+    """
+    require("d_model", d_model, 1)
+    require("d_expert", d_expert, 1)
+    require("tokens", tokens, 0)
+    require("weight_bytes", weight_bytes, 0)
+    require("activation_bytes", activation_bytes, 0)
+    d, f, M = np.asarray(d_model, float), np.asarray(d_expert, float), np.asarray(tokens, float)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (6 * M * d * f / (3 * d * f * weight_bytes + activation_bytes * 2 * M * (d + f)))[()]
+
+
 def draft_tokens_kept(acceptance, draft):
     """Expected tokens of a speculative step: 1 + a + ... + a^L for a draft of L tokens, each accepted with chance a.
 

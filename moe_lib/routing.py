@@ -135,6 +135,51 @@ def busiest_load(num_experts, top_k, batch):
     return np.vectorize(one, otypes=[float])(num_experts, top_k, np.asarray(batch).astype(int))[()]
 
 
+def tile_rows(num_experts, top_k, batch, tile):
+    """Expected rows that a grouped matmul computes in a layer when every expert's tokens are filled up to whole tiles.
+
+    E m (P(load > 0) + P(load > m) + P(load > 2m) + ...), load ~ Binomial(B, k/E). Of these rows, B k carry a token.
+
+    Parameters
+    ----------
+    tile : array_like
+        m, rows of a tile; whole, broadcast against the others.
+
+    Parameters, errors and assumptions otherwise as `busiest_load`.
+
+    >>> print(f"{tile_rows(256, 8, 64, 16):.0f} rows for {64 * 8} tokens")
+    3559 rows for 512 tokens
+    """
+    _check(num_experts, top_k, batch)
+    require("batch", batch, 0, whole=True)
+    require("tile", tile, 1, whole=True)
+    one = np.vectorize(lambda E, k, B, m: E * m * _chance_above(np.arange(0, B, m), B, k / E).sum(), otypes=[float])
+    return one(num_experts, top_k, np.asarray(batch).astype(int), np.asarray(tile).astype(int))[()]
+
+
+def dropped_share(num_experts, top_k, batch, capacity):
+    """Expected share of a layer's token-expert choices that lie beyond `capacity` tokens of their expert.
+
+    E[max(load - c, 0)] over the mean load, load ~ Binomial(B, k/E).
+
+    Parameters
+    ----------
+    capacity : array_like
+        c, rows that every expert has room for; whole, broadcast against the others.
+
+    Parameters, errors and assumptions otherwise as `busiest_load`. nan for no tokens.
+
+    >>> print(f"{dropped_share(256, 8, 64, 3):.3f}")
+    0.105
+    """
+    _check(num_experts, top_k, batch)
+    require("batch", batch, 0, whole=True)
+    require("capacity", capacity, 0, whole=True)
+    beyond = np.vectorize(lambda E, k, B, c: _chance_above(np.arange(c, B), B, k / E).sum(), otypes=[float])
+    batch, capacity = (np.asarray(value).astype(int) for value in (batch, capacity))
+    return _ratio(beyond(num_experts, top_k, batch, capacity), tokens_per_expert(num_experts, top_k, batch))[()]
+
+
 def coverage_of(inclusion, batch):
     """Expected share of experts touched when experts differ: mean over i of 1 - (1 - p_i)^B.
 
@@ -351,6 +396,13 @@ def _systematic(rng, inclusion, count):
 
 def _miss(num_experts, top_k):
     return 1 - np.divide(top_k, num_experts)
+
+
+def _chance_above(x, batch, chance):
+    """P(load > x) for load ~ Binomial(batch, chance) and whole x in 0..batch - 1."""
+    from scipy.special import betainc
+
+    return betainc(x + 1.0, batch - x, chance)
 
 
 def _ratio(above, below):
