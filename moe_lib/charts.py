@@ -126,3 +126,28 @@ def workshop():
     ).properties(width=WIDTH, height=HEIGHT),
         "FLOP per byte read in one decode step against batch size, log-log. The dense model rises in proportion to the batch. The "
         "mixture of experts stays far below it until nearly all experts are touched, then rises in parallel.")
+
+
+def served(batch, lines, measured, title):
+    """Time of a step against batch: computed lines, measured points.
+
+    Parameters
+    ----------
+    batch : array_like [n]
+    lines : dict of str to array_like [n]
+        Seconds by name, at most three: the coverage bound, an active-only estimate, the bound with fitted constants.
+    measured : (array_like, array_like)
+        Batches and seconds.
+    title : str
+        Whose measurements.
+    """
+    names, points = [*lines, title], alt.Data(values=rows(batch=measured[0], ms=1e3 * np.asarray(measured[1]), series=title))
+    table = [row for name, seconds in lines.items() for row in rows(batch=batch, ms=1e3 * np.asarray(seconds), series=name)]
+    x, color = batch_axis("requests in flight", domain=(1, 256)), legend_colors(names, [MOE, DENSE, LIMIT][:len(lines)] + [MEASURED])
+    y = alt.Y("ms:Q", title="milliseconds per step", scale=alt.Scale(domain=[0, 50]))
+    return finish(alt.layer(
+        alt.Chart(alt.Data(values=table)).mark_line(strokeWidth=2.5, clip=True, aria=False).encode(x=x, y=y, color=color),
+        alt.Chart(points).mark_point(filled=True, size=110, opacity=1, aria=False).encode(x=x, y=y, color=color),
+    ).properties(width=WIDTH, height=HEIGHT),
+        "Milliseconds per step against requests in flight: " + "; ".join(names) + ". The measured points rise with the coverage "
+        "bound, about twice as high; the active-only estimate stays flat.")

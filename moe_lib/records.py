@@ -95,6 +95,24 @@ def write(path, records):
     draft.replace(path)
 
 
+def shipped(name):
+    """Records of ``moe_lib/data/measured/<name>.jsonl``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such file; names those there are.
+
+    >>> print(shipped("served_r1_h200")[0].data["mean_tpot_s"])
+    [0.0128, 0.0172, 0.0256, 0.0346]
+    """
+    folder = resources.files(__package__) / "data" / "measured"
+    known = sorted(file.name.removesuffix(".jsonl") for file in folder.iterdir() if file.name.endswith(".jsonl"))
+    if name not in known:
+        raise ValueError(f"name must be one of {', '.join(known)}, got {name!r}")
+    return read(folder / f"{name}.jsonl")
+
+
 def router_loads(path=None):
     """How real routers spread their tokens: selections of every expert of a layer, as shares.
 
@@ -117,8 +135,7 @@ def router_loads(path=None):
     >>> print(len(loads), loads[0].data["model"], loads[0].kind)
     18 Mixtral-8x7B third_party
     """
-    shipped = resources.files(__package__) / "data" / "measured" / "router_loads.jsonl"
-    records = read(path or shipped)
+    records = read(path) if path else shipped("router_loads")
     for record in records:
         inclusion(record)
     return records
