@@ -39,7 +39,7 @@ def copy_vendor(app):
 
 def keep_used_files(app, pagename, templatename, context, doctree):
     """Drop files that a page does not use, and Thebe and saved widget state from all."""
-body = context.get("body", "")
+    body = context.get("body", "")
     unused = tuple(name for mark, names in FILES_OF.items() if mark not in body for name in names)
 
     def used(file):

@@ -29,7 +29,7 @@ def execute_one_by_one(notebooks):
 def build_book(folder):
     """Build the site as `make book` does, into `folder`."""
     command = f"from build import build; build({str(folder)!r})"
-    subprocess.run([sys.executable, "-c", command], cwd=ROOT / "book", check=True, capture_output=True)
+    subprocess.run([sys.executable, "-c", command], cwd=ROOT / "book", check=True, stdout=subprocess.DEVNULL)
 
 
 def main(repeats=3):
