@@ -185,9 +185,9 @@ def _upload_button(menu, add_model, message):
     def take(change):
         for file in change.new:
             try:
-                name = add_model(bytes(file.content).decode("utf-8-sig"))
+                name = add_model(bytes(file["content"]).decode("utf-8-sig"))
             except ValueError as error:  # what from_config says to a reader
-                message.value = f'<p class="moe-problem">{html.escape(f"{file.name}: {error}")}</p>'
+                message.value = f'<p class="moe-problem">{html.escape(f"{file['name']}: {error}")}</p>'
                 return
             message.value = ""
             if name not in menu.options and (name, name) not in menu.options:

@@ -1,0 +1,121 @@
+"""Both faces of a control: same numbers, valid charts, clear refusals."""
+
+import itertools
+import json
+import logging
+from datetime import UTC, datetime
+
+import pytest
+import vl_convert
+
+from moe_lib import controls
+from moe_lib.hardware import DEVICES
+from moe_lib.models import CATALOG
+from moe_lib.steps import decode_step
+
+MIXTRAL = {"model_type": "mixtral", "hidden_size": 1024, "intermediate_size": 3584, "num_hidden_layers": 4, "vocab_size": 32000,
+           "num_attention_heads": 8, "num_key_value_heads": 2, "num_local_experts": 8, "num_experts_per_tok": 2}
+
+
+@pytest.fixture(scope="module")
+def workshop():
+    return controls.workshop()
+
+
+def widgets_of(view, kind):
+    """Every widget of a class name below a container, in order."""
+    inside = itertools.chain.from_iterable(widgets_of(child, kind) for child in getattr(view, "children", ()))
+    return [view] * (type(view).__name__ == kind) + list(inside)
+
+
+def test_the_workshop_stands_at_the_worked_example(workshop):
+    said = workshop.readout(**{choice.name: choice.start for choice in workshop.choices})
+    assert said["Experts touched"] == "222 of 256 (87 %)" and said["Read in a step"] == "1,169 GB"
+    assert said["Tokens per expert"].startswith("2.0") and said["Intensity"] == "4.0 FLOP/byte"
+
+
+def test_the_plate_s_rounded_counts_read_a_little_more(workshop):
+    assert workshop.readout(model="plate-deepseek-v3", precision="bf16", device="h200", batch=64)["Read in a step"] == "1,170 GB"
+
+
+def test_rows_of_the_page_are_what_decode_step_computes(workshop):
+    for row in workshop.static()["datasets"]["curve"][::97]:
+        model = {**CATALOG, **controls.PLATE}[row["model"]]
+        step = decode_step(model, row["batch"], weight_bytes=controls.WEIGHT_BYTES[row["precision"]])
+        assert row["moe"] == pytest.approx(step.intensity, rel=1e-4)
+
+
+def test_both_faces_say_the_same_for_the_same_settings(workshop):
+    spec = workshop.static()["usermeta"]
+    position = {choice["name"]: len(choice["values"]) // 3 for choice in spec["choices"]}
+    chosen = {choice["name"]: choice["values"][position[choice["name"]]] for choice in spec["choices"]}
+    for answer in spec["readouts"]:
+        found = answer["values"]
+        for key in answer["keys"]:
+            found = found[position[key]]
+        assert found == workshop.readout(**chosen)[answer["label"]]
+
+
+def test_both_faces_draw_the_same_rows_for_the_same_settings(workshop):
+    live = workshop.live_spec(model="glm-4.5", precision="fp8", device="b200", batch=64)["datasets"]["curve"]
+    page = workshop.static()["datasets"]["curve"]
+    assert live == [row for row in page if (row["model"], row["precision"]) == ("glm-4.5", "fp8")]
+
+
+@pytest.mark.parametrize("version", ["5.8", "6.4"])
+def test_the_chart_is_valid_in_both_versions_of_vega_lite(workshop, version, caplog):
+    with caplog.at_level(logging.WARNING):
+        for spec in (workshop.static(), workshop.live_spec(model="olmoe", precision="fp4", device="h100", batch=100)):
+            assert vl_convert.vegalite_to_svg(spec, vl_version=version).count("<path") > 10
+    assert caplog.records == []
+
+
+def test_a_page_carries_no_more_rows_than_declared(workshop):
+    spec = workshop.static()
+    assert sum(map(len, spec["datasets"].values())) <= 5000
+    answers = {reading["label"]: json.dumps(reading["values"]).count('"') // 2 for reading in spec["usermeta"]["readouts"]}
+    assert max(answers.values()) <= 12000
+
+
+def test_a_batch_off_the_page_s_grid_is_computed_live():
+    view = controls.workshop().live()
+    (number,) = widgets_of(view, "BoundedIntText")
+    number.value = 100
+    assert "245 of 256" in widgets_of(view, "HTML")[-2].value
+    assert widgets_of(view, "FloatLogSlider")[0].value == 100
+
+
+def test_a_reader_s_own_model_is_chosen_and_counted():
+    control = controls.workshop(MIXTRAL)
+    own = control.choices[0].start
+    assert "of 8" in control.readout(model=own, precision="bf16", device="h100", batch=2)["Experts touched"]
+
+
+def test_an_uploaded_config_is_added_or_its_fault_is_told():
+    view = controls.workshop().live()
+    (button,), menu = widgets_of(view, "FileUpload"), widgets_of(view, "Dropdown")[0]
+    file = {"name": "config.json", "type": "application/json", "size": 1, "last_modified": datetime.now(UTC)}
+    button.set_trait("value", [{**file, "content": memoryview(b'{"model_type": "unheard-of"}')}])
+    assert "config.json: " in widgets_of(view, "HTML")[0].value and "unheard-of" in widgets_of(view, "HTML")[0].value
+    button.set_trait("value", [{**file, "content": memoryview(json.dumps(MIXTRAL).encode())}])
+    assert widgets_of(view, "HTML")[0].value == "" and menu.value not in CATALOG
+
+
+def test_devices_without_a_published_peak_are_not_offered(workshop):
+    offered = {*workshop.choices[2].options.values(), *workshop.choices[2].more.values()}
+    assert offered == {slug for slug, device in DEVICES.items() if "bf16" in device.peak_flops_per_s}
+
+
+def test_the_number_of_devices_needed_is_the_least_that_hold_the_weights(workshop):
+    said = workshop.readout(model="deepseek-v3", precision="bf16", device="h200", batch=64)
+    usable = controls.USABLE * DEVICES["h200"].visible_bytes
+    assert said["On this device"] == "does not fit: needs 10" and 9 * usable < 2 * CATALOG["deepseek-v3"].total_params <= 10 * usable
+
+
+@pytest.mark.parametrize("guess, verdict", [(222, "Close."), (111, "2 times too low."), (444.8, "2 times too high."), (0, "")])
+def test_a_prediction_is_compared_with_the_computed_answer(guess, verdict):
+    view = controls.predict("How many?", 222.4, "experts").live()
+    widgets_of(view, "FloatText")[0].value = guess
+    widgets_of(view, "Button")[0].click()
+    answer = widgets_of(view, "HTML")[-1].value
+    assert f"{verdict} Computed: <strong>222 experts</strong>" in answer and widgets_of(view, "FloatText")[0].disabled

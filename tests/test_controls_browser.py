@@ -1,0 +1,115 @@
+"""What a reader clicks, in a real Chromium: the built workshop, and a control in JupyterLab."""
+
+import re
+
+import pytest
+from conftest import ROOT
+
+
+@pytest.fixture
+def workshop(site, page):
+    page.goto((site / "notebooks" / "00_workshop.html").as_uri())
+    chart = page.locator(".moe-chart").first
+    chart.scroll_into_view_if_needed()
+    page.wait_for_function("chart => chart.dataset.ready === 'true'", arg=chart.element_handle())
+    return chart
+
+
+def choose(chart, label, option):
+    chart.get_by_label(label, exact=True).select_option(label=option)
+
+
+def move_batch(chart, text):
+    """Move the batch slider with the keyboard until it says `text`."""
+    slider = chart.get_by_label("Batch", exact=True)
+    slider.focus()
+    slider.press("Home")
+    for _ in range(int(slider.get_attribute("max")) + 1):
+        if slider.get_attribute("aria-valuetext") == text:
+            return
+        slider.press("ArrowRight")
+    raise AssertionError(f"the slider never says {text}")
+
+
+def reading(chart):
+    return dict(zip(chart.locator("dt").all_text_contents(), chart.locator("dd").all_text_contents(), strict=True))
+
+
+def test_the_built_workshop_shows_the_worked_example(workshop):
+    choose(workshop, "Model", "Mixtral 8x7B")
+    choose(workshop, "Model", "DeepSeek-V3")
+    workshop.get_by_label("BF16").check()
+    move_batch(workshop, "64")
+    said = reading(workshop)
+    assert said["Read in a step"] == "1,169 GB" and said["Experts touched"] == "222 of 256 (87 %)"
+    assert said["Tokens per expert"].startswith("2.0") and said["Intensity"] == "4.0 FLOP/byte"
+
+
+def test_the_plate_s_counts_are_on_the_page_too(workshop):
+    choose(workshop, "Model", "DeepSeek-V3, rounded counts")
+    assert reading(workshop)["Read in a step"] == "1,170 GB"
+
+
+def test_an_input_moves_the_figure(workshop):
+    point = workshop.locator(".mark-symbol.role-mark path").first
+    before = point.get_attribute("transform")
+    move_batch(workshop, "1,024")
+    assert point.get_attribute("transform") != before
+    assert reading(workshop)["Tokens per expert"].startswith("32")
+
+
+def test_settings_survive_the_theme_button_and_a_change_of_width(workshop, page):
+    choose(workshop, "Model", "Mixtral 8x7B")
+    move_batch(workshop, "16")
+    said = reading(workshop)
+    page.locator("button.theme-switch-button:visible").first.click()
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.wait_for_function("document.querySelector('.moe-plot svg').getBoundingClientRect().width < 400")
+    assert reading(workshop) == said and workshop.get_by_label("Model", exact=True).locator("option:checked").text_content() == "Mixtral 8x7B"
+    drawn = workshop.locator(".mark-text.role-mark text").all_text_contents()
+    assert any(said["Intensity"].split()[0] in text for text in drawn)
+    assert page.faults == []
+
+
+def test_the_page_is_no_wider_than_a_phone(site, page, toc_pages):
+    page.set_viewport_size({"width": 390, "height": 800})
+    for name in toc_pages:
+        page.goto((site / f"{name}.html").as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+
+
+def test_a_prediction_shows_its_answer_only_after_a_number(site, page):
+    page.goto((site / "notebooks" / "00_workshop.html").as_uri())
+    form = page.locator("form.moe-predict").first
+    form.get_by_role("button").click()
+    assert form.locator(".answer").is_hidden()
+    form.get_by_label("Your prediction").fill("111")
+    form.get_by_role("button").click()
+    assert re.search(r"You said 111\. 2 times too low\. Computed: 222 experts", form.locator(".answer").inner_text())
+    assert page.faults == []
+
+
+@pytest.mark.timeout(240)
+def test_in_jupyterlab_a_dragged_slider_changes_the_figure_and_the_readout(lab_url, page):
+    address = lab_url.replace("00_workshop", "02_coverage")
+    page.goto(address + ("&" if "?" in address else "?") + "reset")
+    page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_text("Run All Cells", exact=True).click()
+    control = page.locator(".jp-OutputArea .widget-vbox:has(.moe-tiles):has(svg)").first
+    control.wait_for(timeout=90_000)
+    control.scroll_into_view_if_needed()
+    before = control.locator(".moe-tiles").inner_text(), control.locator("svg").inner_html()
+    handle = control.locator(".noUi-handle").first
+    box = handle.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 80, box["y"] + box["height"] / 2, steps=8)
+    page.mouse.up()
+    page.wait_for_function("([c, text]) => c.querySelector('.moe-tiles').innerText !== text", arg=[control.element_handle(), before[0]])
+    assert control.locator("svg").inner_html() != before[1]
+    assert not [fault for fault in page.faults if "external" in fault]
+
+
+def test_the_notebook_that_make_lab_opens_exists():
+    assert (ROOT / "notebooks" / "00_workshop.ipynb").is_file() and "notebooks/00_workshop.ipynb" in (ROOT / "Makefile").read_text()
