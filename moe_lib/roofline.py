@@ -30,6 +30,22 @@ def ridge_point(device, dtype="bf16"):
     return device.peak(dtype) / device.bandwidth_bytes_per_s
 
 
+def attainable_flops_per_s(intensity, device, dtype="bf16"):
+    """The roofline: FLOP/s that work of this intensity can reach, min(peak, bandwidth x intensity).
+
+    Raises
+    ------
+    ValueError
+        If an intensity is negative or the device has no published peak for `dtype`.
+
+    >>> from moe_lib.hardware import DEVICES
+    >>> print(f"{attainable_flops_per_s(4.0, DEVICES['h200']) / 1e12:.1f} TFLOP/s")
+    19.2 TFLOP/s
+    """
+    require("intensity", intensity, 0)
+    return np.minimum(device.peak(dtype), np.multiply(device.bandwidth_bytes_per_s, intensity))
+
+
 def memory_time(step, device, num_gpus=1):
     """Seconds to read the step's bytes once at full bandwidth, spread evenly over `num_gpus` devices."""
     require("num_gpus", num_gpus, 1)
@@ -147,8 +163,8 @@ def expert_intensity(d_model, d_expert, tokens, *, weight_bytes=2, activation_by
     ValueError
         If a width is below 1 or another argument is negative.
 
-    >>> print(f"{expert_intensity(7168, 2048, 64):.1f}, without activations {expert_intensity(7168, 2048, 64, activation_bytes=0):.1f}")
-    62.3, without activations 64.0
+    >>> print(expert_intensity(7168, 2048, 64, activation_bytes=0), expert_intensity(7168, 2048, 64).round(1))
+    64.0 62.3
     """
     require("d_model", d_model, 1)
     require("d_expert", d_expert, 1)
