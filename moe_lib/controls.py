@@ -187,7 +187,8 @@ def _upload_button(menu, add_model, message):
             try:
                 name = add_model(bytes(file["content"]).decode("utf-8-sig"))
             except ValueError as error:  # what from_config says to a reader
-                message.value = f'<p class="moe-problem">{html.escape(f"{file['name']}: {error}")}</p>'
+                problem = html.escape(f"{file['name']}: {error}")
+                message.value = f'<p class="moe-problem">{problem}</p>'
                 return
             message.value = ""
             if name not in menu.options and (name, name) not in menu.options:
