@@ -12,9 +12,11 @@ from moe_lib.routing import (
     busiest_load,
     coverage,
     coverage_of,
+    dropped_share,
     experts_touched,
     experts_touched_std,
     sample_routing,
+    tile_rows,
     tokens_per_expert,
     tokens_per_touched_expert,
     top_k_of,
@@ -124,7 +126,7 @@ def test_the_simulated_busiest_expert_agrees_from_16_tokens_on(num_experts, top_
 
 
 def test_the_busiest_of_256_experts_at_8192_tokens_holds_46_more_than_the_mean():
-    choices = sample_routing(np.random.default_rng(3), 60 * 8192, 256, 8)
+    choices = sample_routing(np.random.default_rng(3), 40 * 8192, 256, 8)
     busiest = experts_of(choices, 256, 8192).max(axis=1).mean()
     assert busiest == pytest.approx(302, abs=3) and busiest_load(256, 8, 8192) == pytest.approx(302, abs=0.5)
 
@@ -133,6 +135,27 @@ def test_the_busiest_load_of_a_huge_batch_is_the_mean_and_2_83_standard_deviatio
     mean = 10**9 / 32  # the expected maximum of 256 independent normal numbers is 2.827
     spread = (mean * (1 - 1 / 32) * 256 / 255) ** 0.5
     assert (busiest_load(256, 8, 10**9) - mean) / spread == pytest.approx(2.827, abs=2e-3)
+
+
+# tiles and capacity
+
+
+@given(routers, st.integers(1, 2000))
+def test_tiles_of_one_row_waste_nothing_and_tiles_of_the_whole_batch_pad_every_touched_expert(router, batch):
+    assert tile_rows(*router, batch, 1) == pytest.approx(batch * router[1])
+    assert tile_rows(*router, batch, batch) == pytest.approx(batch * experts_touched(*router, batch))
+
+
+@given(routers, st.integers(1, 2000))
+def test_no_capacity_drops_every_choice_and_room_for_the_batch_none(router, batch):
+    assert dropped_share(*router, batch, 0) == pytest.approx(1)
+    assert dropped_share(*router, batch, batch) == 0
+
+
+def test_simulated_layers_pad_and_drop_as_much_as_the_formulas_say():
+    loads = experts_of(sample_routing(np.random.default_rng(13), 64 * 2000, 256, 8), 256, 64)
+    assert (np.ceil(loads / 16) * 16).sum(axis=1).mean() == pytest.approx(tile_rows(256, 8, 64, 16), rel=0.003)
+    assert np.maximum(loads - 3, 0).sum() / loads.sum() == pytest.approx(dropped_share(256, 8, 64, 3), rel=0.01)
 
 
 # experts that differ
@@ -263,6 +286,8 @@ def test_scalars_stay_scalars_arrays_broadcast_and_bad_arguments_are_named(funct
     (lambda: batch_for_tokens_per_expert(-1, 8, 2), r"tokens must be at least 0, got -1"),
     (lambda: zipf_inclusion(8, 2, -1), r"exponent must be at least 0, got -1"),
     (lambda: busiest_load(8, 2, 2.5), r"batch must be whole and at least 0, got 2.5"),
+    (lambda: tile_rows(8, 2, 4, 0), r"tile must be whole and at least 1, got 0"),
+    (lambda: dropped_share(8, 2, 4, -1), r"capacity must be whole and at least 0, got -1"),
 ])
 def test_errors_name_argument_value_and_range(call, message):
     with pytest.raises(ValueError, match=message):

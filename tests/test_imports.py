@@ -1,0 +1,84 @@
+"""Imports run one way: facts and counting, steps, bounds, deployment, charts, controls."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import moe_lib
+
+PACKAGE = Path(moe_lib.__file__).parent
+LEVELS = [
+    {"_arguments", "_families"},
+    {"models", "hardware", "routing", "records"},
+    {"steps"},
+    {"roofline"},
+    {"offload", "parallel"},
+    {"balance"},
+    {"plan"},
+    {"charts"},
+    {"controls"},
+    {"__main__"},
+]
+FORMULAS = set.union(*LEVELS[:7])
+FACTS = LEVELS[1]
+OUTSIDERS = {"pandas", "altair", "ipywidgets", "torch"}
+STANDALONE = {"__init__", "_book"}  # import nothing of ours
+
+sources = {path.stem: path for path in PACKAGE.glob("*.py")}
+every_module = pytest.mark.parametrize("name", sorted(sources))
+
+
+def imports(path):
+    """(our modules, top-level packages of others) that a file imports, at the top or inside a function."""
+    ours, others = set(), set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(filter(None, ["moe_lib" if node.level else None, node.module]))
+            names = [f"{base}.{alias.name}" for alias in node.names] if base == "moe_lib" else [base]
+        else:
+            continue
+        ours |= {name.split(".")[1] for name in names if name.startswith("moe_lib.")}
+        others |= {name.split(".")[0] for name in names}
+    return ours, others - {"moe_lib"}
+
+
+def level(name):
+    return next((number for number, modules in enumerate(LEVELS) if name in modules), None)
+
+
+@every_module
+def test_a_module_imports_only_from_lower_levels(name):
+    ours, _ = imports(sources[name])
+    if name in STANDALONE:
+        assert not ours
+    else:
+        assert level(name) is not None, f"{name} has no place in LEVELS"
+        assert not {other for other in ours if level(other) is None or level(other) >= level(name)}
+
+
+@pytest.mark.parametrize("name", sorted(FACTS))
+def test_facts_import_nothing_of_ours_but_the_argument_check_and_models_its_families(name):
+    assert imports(sources[name])[0] <= {"_arguments"} | ({"_families"} if name == "models" else set())
+
+
+@pytest.mark.parametrize("name", sorted(FORMULAS & set(sources)))
+def test_no_formula_imports_tables_charts_widgets_or_torch(name):
+    assert not imports(sources[name])[1] & OUTSIDERS
+
+
+def test_the_walk_sees_every_way_to_import(tmp_path):
+    code = "from . import a\nfrom .b import x\nimport moe_lib.c\ndef f():\n    from moe_lib import d\n    import torch.nn"
+    (tmp_path / "x.py").write_text(code)
+    assert imports(tmp_path / "x.py") == ({"a", "b", "c", "d"}, {"torch"})
+
+
+def test_formulas_load_neither_tables_charts_widgets_torch_nor_scipy():
+    code = "import sys, moe_lib.steps, moe_lib.roofline, moe_lib.records; print(*sys.modules)"
+    fresh = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    loaded = {name.partition(".")[0] for name in fresh.stdout.split()}
+    assert "moe_lib" in loaded and not loaded & (OUTSIDERS | {"scipy", "vl_convert"})
