@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
@@ -20,6 +21,8 @@ CHROMIUM_FLAGS = [
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 collect_ignore = ["benchmarks", "no_network"]
+settings.register_profile("repeatable", deadline=None, derandomize=True)  # the same examples in every run
+settings.load_profile("repeatable")
 
 
 def pytest_collection_modifyitems(items):

@@ -72,8 +72,8 @@ def test_no_formula_imports_tables_charts_widgets_or_torch(name):
 
 
 def test_the_walk_sees_every_way_to_import(tmp_path):
-    code = "from . import a\nfrom .b import x\nimport moe_lib.c\ndef f():\n    from moe_lib import d\n    import torch.nn"
-    (tmp_path / "x.py").write_text(code)
+    lines = ["from . import a", "from .b import x", "import moe_lib.c", "def f():", "  from moe_lib import d"]
+    (tmp_path / "x.py").write_text("\n".join([*lines, "  import torch.nn as nn"]))
     assert imports(tmp_path / "x.py") == ({"a", "b", "c", "d"}, {"torch"})
 
 
