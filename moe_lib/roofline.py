@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._arguments import require
+from .models import MoEModel
 from .routing import independent_tokens
 from .steps import decode_step
 
@@ -227,10 +228,15 @@ def speculation_gain(model, batch, acceptance, device, *, draft=1, dtype="bf16",
     >>> print(speculation_gain(v3, [1, 4, 64, 128], 0.8, h200, weight_bytes=1, dtype="fp8").round(2))
     [1.17 1.04 1.6  1.77]
     """
-    plain = decode_step(model, batch, weight_bytes=weight_bytes, context=context, kv_bytes=kv_bytes)
+    settings = {"weight_bytes": weight_bytes, "context": context, "kv_bytes": kv_bytes}
+    if not isinstance(model, MoEModel):
+        several = [speculation_gain(one, batch, acceptance, device, draft=draft, dtype=dtype, copy=copy, **settings)
+                   for one in model]
+        return np.stack(several)
+    plain = decode_step(model, batch, **settings)
     tokens = np.multiply(batch, np.asarray(draft) + 1)
-    verified = decode_step(model, tokens, weight_bytes=weight_bytes, context=context, kv_bytes=kv_bytes)
-    distinct = np.multiply(batch, independent_tokens(plain.num_experts, plain.top_k, np.asarray(draft) + 1, copy))
+    verified = decode_step(model, tokens, **settings)
+    distinct = np.multiply(batch, independent_tokens(model.num_experts, model.top_k, np.asarray(draft) + 1, copy))
     touched = decode_step(model, distinct, weight_bytes=weight_bytes)
     seconds = np.maximum((touched.weight_bytes_read + plain.kv_bytes_read) / device.bandwidth_bytes_per_s,
                          compute_time(verified, device, dtype))

@@ -180,6 +180,49 @@ def dropped_share(num_experts, top_k, batch, capacity):
     return _ratio(beyond(num_experts, top_k, batch, capacity), tokens_per_expert(num_experts, top_k, batch))[()]
 
 
+def independent_tokens(num_experts, top_k, run, copy):
+    """Independent tokens that touch as many experts as `run` consecutive tokens of one sequence.
+
+    A token repeats the choice of the token before it with chance r and else chooses anew, so an expert escapes the run
+    with chance (1 - k/E) (1 - (1 - r) k/E)^(run - 1). That is (1 - k/E)^B for
+    B = 1 + (run - 1) ln(1 - (1 - r) k/E) / ln(1 - k/E). Pass batch x B to `coverage` or `decode_step`.
+
+    Parameters
+    ----------
+    num_experts, top_k, run : array_like
+        E, k and the length of the run, at least 1.
+    copy : array_like
+        r, within 0..1. Neighbours that share a part o of their experts have r = (o - k/E) / (1 - k/E).
+
+    Returns
+    -------
+    float or ndarray
+        Tokens within 1..run, not rounded; 1 where k = E, since one token then touches everything.
+
+    Raises
+    ------
+    ValueError
+        If top_k is not within 1..num_experts, run below 1 or copy outside [0, 1].
+
+    Notes
+    -----
+    Source: notebook 02, eq. 2.5. Exact too when single experts are kept instead of whole choices, as long as an expert
+    that the last token left out is taken with the same chance whatever came before.
+
+    >>> print(independent_tokens(256, 8, 4, 0))
+    4.0
+    >>> print(f"{independent_tokens(256, 8, 2, 0.3):.2f}")
+    1.70
+    """
+    _check(num_experts, top_k, 0)
+    require("run", run, 1)
+    require("copy", copy, 0, 1)
+    chance = np.divide(top_k, num_experts)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = np.log1p(-(1 - np.asarray(copy)) * chance) / np.log1p(-chance)
+    return 1 + (np.asarray(run) - 1) * np.where(chance == 1, 0, each)[()]
+
+
 def coverage_of(inclusion, batch):
     """Expected share of experts touched when experts differ: mean over i of 1 - (1 - p_i)^B.
 
