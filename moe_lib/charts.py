@@ -63,7 +63,7 @@ def gigabytes(num_bytes):
 def batch_axis(title="tokens in a step (batch)", name="batch", domain=(1, 65536)):
     """The x axis that every figure over batches shares: log scale, powers of four."""
     ticks = [4**i for i in range(9) if domain[0] <= 4**i <= domain[1]]
-    return alt.X(f"{name}:Q", title=title, axis=alt.Axis(values=ticks, format=",d"),
+    return alt.X(f"{name}:Q", title=title, axis=alt.Axis(values=ticks, format=",d", labelOverlap=True, labelSeparation=8),
                  scale=alt.Scale(type="log", base=2, domain=list(domain), nice=False))
 
 
@@ -79,7 +79,7 @@ def log_axis(field, title, domain, **axis):
 def legend_colors(names, colors):
     """Colour by series, in the order given, with the legend above the plot."""
     return alt.Color("series:N", title=None, scale=alt.Scale(domain=list(names), range=list(colors)),
-                     legend=alt.Legend(orient="top", direction="horizontal", labelLimit=0, columns=0))
+                     legend=alt.Legend(labelLimit=0))
 
 
 def finish(chart, description):
@@ -96,7 +96,8 @@ def finish(chart, description):
         axis={**text, "domainColor": "currentColor", "tickColor": "currentColor", "gridColor": "currentColor",
               "gridOpacity": 0.12, "domainOpacity": 0.4, "tickOpacity": 0.4, "labelFontSize": 12, "titleFontSize": 12,
               "titleFontWeight": "normal", "titlePadding": 8},
-        legend={**text, "labelFontSize": 12, "titleFontSize": 12, "symbolStrokeWidth": 3},
+        legend={**text, "orient": "top", "direction": "horizontal", "columns": 0, "labelFontSize": 12, "titleFontSize": 12,
+                "symbolStrokeWidth": 3},
         header={**text, "labelFontSize": 12})
 
 
@@ -151,3 +152,238 @@ def served(batch, lines, measured, title):
     ).properties(width=WIDTH, height=HEIGHT),
         "Milliseconds per step against requests in flight: " + "; ".join(names) + ". The measured points rise with the coverage "
         "bound, about twice as high; the active-only estimate stays flat.")
+
+
+ROOF = (0.7, 3e5)  # FLOP per byte from one end of a roof to the other
+RULED = (1, 64, 512, 4096, 32768)  # batches written beside it
+
+
+def roofline():
+    """The roof of a device, with a model's steps and its dense twin's on it, batch by batch.
+
+    Data sets: ``roof`` (device, precision, intensity, rate), ``moe`` (model, precision, device, batch, intensity, rate),
+    ``twin`` (precision, device, batch, intensity, rate); rate in FLOP/s. Choices: model, precision, device, batch.
+    """
+    x = alt.X("intensity:Q", title="FLOP per byte read", axis=alt.Axis(values=(10.0 ** np.arange(6)).tolist(), format="~s"),
+              scale=alt.Scale(type="log", domain=list(ROOF), nice=False, clamp=True))
+    y = log_axis("rate", "FLOP/s at most", (1e12, 1e16), format="~s")
+    here = "datum.precision == precision && datum.device == device"
+    names = ["this mixture of experts", "a dense model of its active size", "the roof of the device"]
+    color = legend_colors(names, [MOE, DENSE, LIMIT])
+    roof = alt.Chart(alt.NamedData("roof")).transform_filter(here).transform_calculate(series=repr(names[2]))
+    layers, on_top = [roof.mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color)], []
+    beside = [{"align": "left", "dx": 6, "dy": 15}, {"align": "right", "dx": -6, "dy": -11}]  # below the roof, and above it
+    for name, data, also, place in zip(names, ["moe", "twin"], [" && datum.model == model", ""], beside, strict=False):
+        steps = alt.Chart(alt.NamedData(data)).transform_filter(here + also).transform_calculate(series=repr(name))
+        ruled = steps.transform_filter(f"indexof({list(RULED)}, datum.batch) >= 0 && datum.batch != batch")
+        chosen = steps.transform_filter("datum.batch == batch")
+        text = alt.Text("batch:Q", format=",d")
+        layers += [
+            steps.mark_point(filled=True, size=22, opacity=1, aria=False).encode(x=x, y=y, color=color),
+            ruled.mark_text(**place, aria=False).encode(x=x, y=y, color=color, text=text)]
+        on_top += [
+            chosen.mark_point(filled=True, size=170, opacity=1, aria=False).encode(x=x, y=y, color=color),
+            chosen.mark_text(**place, fontWeight="bold", fontSize=14, aria=False).encode(x=x, y=y, color=color, text=text)]
+    return finish(alt.layer(*layers, *on_top).properties(width=WIDTH, height=340),
+                  "FLOP per second that a device allows against FLOP per byte of the work, log-log: a slope where reading limits, flat "
+                  "where arithmetic does. Steps of the model lie on it, numbered by batch, and so do those of its dense twin. At the "
+                  "same batch the mixture lies far further down the slope.")
+
+
+def ridges(devices, intensity, mark, mark_says):
+    """Ridge points as bars, with a rule at a tempting number.
+
+    Parameters
+    ----------
+    devices : list of str
+    intensity : array_like
+        FLOP per byte, one a device.
+    mark : float
+        Where the rule stands.
+    mark_says : str
+    """
+    table = alt.Data(values=rows(device=devices, ridge=np.asarray(intensity, float)))
+    y = alt.Y("device:N", title=None, sort=None, axis=alt.Axis(labelLimit=0, ticks=False, domain=False))
+    x = alt.X("ridge:Q", title="FLOP per byte = tokens per expert in BF16", scale=alt.Scale(domain=[0, 480]))
+    bars = alt.Chart(table).mark_bar(color=LIMIT, height=14, aria=False).encode(x=x, y=y)
+    text = alt.Chart(table).mark_text(align="left", dx=5, aria=False).encode(x=x, y=y, text=alt.Text("ridge:Q", format=".0f"))
+    one = alt.Chart(alt.Data(values=[{"at": mark, "says": mark_says}]))
+    top = alt.value(-8)
+    rule = one.mark_rule(color=MEASURED, strokeDash=[5, 4], strokeWidth=2, aria=False).encode(x="at:Q")
+    says = one.mark_text(align="left", dx=5, color=MEASURED, aria=False).encode(x="at:Q", y=top, text="says:N")
+    return finish(alt.layer(bars, text, rule, says).properties(width=WIDTH, height=alt.Step(26)),
+                  "Ridge points in FLOP per byte: " + ", ".join(f"{name} {value:.0f}" for name, value in zip(devices, intensity, strict=True))
+                  + f". A dashed rule marks {mark_says}, far to the left of every bar's end.")
+
+
+def shapes(batch, computed, dropped):
+    """Run-time shapes: rows computed for a token's row, and choices dropped, both against batch.
+
+    Parameters
+    ----------
+    batch : array_like [n]
+    computed : dict of str to array_like [n]
+        Rows computed over rows that carry a token, by way of padding.
+    dropped : dict of str to array_like [n]
+        Shares of choices dropped, by capacity; keys out of those of `computed`.
+    """
+    names, ramp = list(computed), [MOE, "#B8860B", "#B0447C", DENSE, MEASURED]
+    color = legend_colors(names, ramp[:len(names)])
+    x = batch_axis(domain=(1, 16384))
+
+    def lines(table, y):
+        data = [row for name, values in table.items() for row in rows(batch=batch, value=np.asarray(values, float), series=name)]
+        return alt.Chart(alt.Data(values=data)).mark_line(strokeWidth=2.5, clip=True, aria=False).encode(
+            x=x, y=y, color=color).properties(width=300, height=260)
+
+    left = lines(computed, alt.Y("value:Q", title="rows computed per token's row", axis=alt.Axis(values=[4**i for i in range(5)], format="~s"),
+                                 scale=alt.Scale(type="log", domain=[1, 256], nice=False)))
+    right = lines(dropped, alt.Y("value:Q", title="choices dropped", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 0.5])))
+    return finish(alt.hconcat(left, right, spacing=28),
+                  "Left: rows computed for every row that carries a token, against batch, by tile and by capacity. Tiles waste most "
+                  "at small batches, the waste falls towards one. Right: the share of choices that a fixed capacity drops. It falls "
+                  "with the batch, and faster with more headroom.")
+
+
+def time_ratio(batch, ratios, mark, mark_says):
+    """Step time of mixtures over that of their dense twins, against batch, with a rule at one batch.
+
+    Parameters
+    ----------
+    batch : array_like [n]
+    ratios : dict of str to array_like [n]
+        Time ratios by model, at most three.
+    mark, mark_says : float, str
+        The batch at which the rule stands, and what it says.
+    """
+    names, colors = list(ratios), [MOE, "#B8860B", "#B0447C"]
+    table = [row for name, values in ratios.items() for row in rows(batch=batch, ratio=np.asarray(values, float), series=name)]
+    x, color = batch_axis(domain=(1, 16384)), legend_colors(names, colors[:len(names)])
+    y = alt.Y("ratio:Q", title="step time, MoE over its twin", scale=alt.Scale(domain=[0, 20]), axis=alt.Axis(values=[1, 5, 10, 15, 20]))
+    peaks = alt.Data(values=[row for name, values in ratios.items() for row in rows(
+        batch=[batch[int(np.argmax(values))]], ratio=[float(np.max(values))], series=name)])
+    rule = alt.Chart(alt.Data(values=[{"batch": mark, "ratio": 20, "says": mark_says}]))
+    top = alt.Chart(peaks)
+    return finish(alt.layer(
+        rule.mark_rule(color=LIMIT, strokeDash=[6, 4], strokeWidth=2, aria=False).encode(x=x),
+        rule.mark_text(align="left", dx=6, dy=10, aria=False).encode(x=x, y=y, text="says:N"),
+        alt.Chart(alt.Data(values=table)).mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color),
+        top.mark_point(filled=True, size=70, opacity=1, aria=False).encode(x=x, y=y, color=color),
+        top.mark_text(align="left", dx=9, dy=-6, fontWeight="bold", aria=False).encode(
+            x=x, y=y, color=color, text=alt.Text("ratio:Q", format=".1f")),
+    ).properties(width=WIDTH, height=HEIGHT),
+        "Step time of a mixture of experts over that of a dense model of its active size, against batch. The ratio is 1 for one "
+        "token, rises to a peak where the dense model turns compute-bound, and falls back to 1 where the mixture does.")
+
+
+def ladder(batches, says):
+    """Batches on one log axis, one a row, each with what it is.
+
+    Parameters
+    ----------
+    batches : array_like
+        Tokens in a step.
+    says : list of str
+        One a batch: at most 50 characters, so that a phone shows it.
+    """
+    table = alt.Data(values=rows(batch=np.asarray(batches, float), says=says, row=np.arange(len(says)), low=16))
+    x = batch_axis(domain=(16, 16384))
+    y = alt.Y("row:O", title=None, axis=None, sort="descending")
+    base = alt.Chart(table)
+    return finish(alt.layer(
+        base.mark_rule(color=MOE, strokeWidth=2, opacity=0.5, aria=False).encode(x=alt.X("low:Q", scale=x.scale), x2="batch:Q", y=y),
+        base.mark_point(filled=True, color=MOE, size=110, opacity=1, aria=False).encode(x=x, y=y),
+        base.mark_text(align="left", dx=9, fontWeight="bold", fontSize=14, aria=False).encode(
+            x=x, y=y, text=alt.Text("batch:Q", format=",.0f")),
+        base.mark_text(align="left", dy=-14, aria=False).encode(x=alt.value(2), y=y, text="says:N"),
+    ).properties(width=WIDTH, height=alt.Step(48)),
+        "Batches on a log axis: " + "; ".join(f"{b:,.0f}, {what}" for b, what in zip(batches, says, strict=True)) + ".")
+
+
+def kernels(roof, points):
+    """Measured kernels under the roof of their device.
+
+    Parameters
+    ----------
+    roof : (array_like, array_like)
+        FLOP per byte and FLOP/s along the roof.
+    points : dict of str to (array_like, array_like)
+        FLOP per byte and measured FLOP/s, by model and software, at most three.
+    """
+    names, shapes = ["the roof of the device", *points], ["circle", "square", "triangle-up"]
+    x = alt.X("intensity:Q", title="FLOP per byte of weights", axis=alt.Axis(values=[4**i for i in range(7)], format=",d"),
+              scale=alt.Scale(type="log", base=2, domain=[0.7, 6000], nice=False))
+    y = log_axis("rate", "FLOP/s", (1e12, 2e15))
+    color = legend_colors(names, [LIMIT, MEASURED, "#B8860B", "#B0447C"][:len(names)])
+    data = [row for name, (intensity, rate) in points.items() for row in rows(
+        intensity=np.asarray(intensity, float), rate=np.asarray(rate, float), series=name)]
+    line = alt.Data(values=rows(intensity=np.asarray(roof[0], float), rate=np.asarray(roof[1], float), series=names[0]))
+    shape = alt.Shape("series:N", scale=alt.Scale(domain=list(points), range=shapes[:len(points)]), legend=None)
+    return finish(alt.layer(
+        alt.Chart(line).mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color),
+        alt.Chart(alt.Data(values=data)).mark_point(filled=True, size=75, opacity=0.9, aria=False).encode(
+            x=x, y=y, color=color, shape=shape),
+    ).properties(width=WIDTH, height=320),
+        "Measured FLOP per second of expert layers against FLOP per byte, under the device's roof, log-log. On the slope the points "
+        "climb close to the roof. On the flat part they stay further below it.")
+
+
+def contexts(batch, lines, ridge, ridge_says):
+    """Intensity against batch with and without a cache to read.
+
+    Parameters
+    ----------
+    batch : array_like [n]
+    lines : dict of str to dict of str to array_like [n]
+        FLOP per byte by model (two), then by context (the first is solid, the second dashed).
+    ridge, ridge_says : float, str
+    """
+    models, kinds = list(lines), list(next(iter(lines.values())))
+    table = [row for model, each in lines.items() for kind, values in each.items() for row in rows(
+        batch=batch, intensity=np.asarray(values, float), series=model, context=kind)]
+    x, y = batch_axis(), log_axis("intensity", "FLOP per byte read", (0.7, 1e4))
+    color = legend_colors(models, [MOE, "#B8860B"])
+    dash = alt.StrokeDash("context:N", title=None, scale=alt.Scale(domain=kinds, range=[[1, 0], [6, 4]]),
+                          legend=alt.Legend(orient="top", direction="horizontal", labelLimit=0, symbolStrokeColor="gray"))
+    rule = alt.Chart(alt.Data(values=[{"intensity": ridge, "batch": 1, "says": ridge_says}]))
+    return finish(alt.layer(
+        alt.Chart(alt.Data(values=table)).mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color, strokeDash=dash),
+        rule.mark_rule(color=LIMIT, strokeDash=[2, 3], strokeWidth=2, aria=False).encode(y=y),
+        rule.mark_text(align="left", dx=6, dy=-9, aria=False).encode(x=x, y=y, text="says:N"),
+    ).properties(width=WIDTH, height=HEIGHT),
+        "FLOP per byte against batch for two models, with and without a cache of earlier tokens. Without it both lines rise through the "
+        f"ridge point. With it, {models[0]} starts higher and flattens above the ridge point, {models[1]} flattens far below it.")
+
+
+ALWAYS, CACHE = "#B0447C", "#B8860B"  # what every token reads; keys and values
+
+
+def memory_bill():
+    """What must be held, item by item, each bar starting where the last one ends; the devices that hold it as rules.
+
+    Data sets: ``bill`` (key, label, series, start, end, used in GB; the key names model and precision, for caches also sequences and
+    context), ``devices`` (device, count, begins, ends in GB). Choices: model, precision, device, sequences, context. The axis ends where
+    the last device needed ends.
+    """
+    weights, whole = "model + '|' + precision", "model + '|' + precision + '|' + sequences + '|' + context"
+    bill = alt.Chart(alt.NamedData("bill")).transform_filter(f"datum.key == {weights} || datum.key == {whole}")
+    needed = alt.Chart(alt.NamedData("devices")).transform_filter("datum.device == device").transform_calculate(
+        key=whole).transform_lookup("key", alt.LookupData(alt.NamedData("bill"), "key", ["end"])).transform_filter(
+        "datum.begins < datum.end")
+    names = ["routed experts", "used by every token", "cache", "read by one token", "one more device"]
+    x = alt.X("start:Q", title="resident, GB", scale=alt.Scale(nice=False), axis=alt.Axis(format=",~r", tickCount=5))
+    y = alt.Y("label:N", sort=None, title=None, axis=alt.Axis(domain=False, ticks=False, labelLimit=0))
+    color = legend_colors(names, [MOE, ALWAYS, CACHE, MUTED, LIMIT])
+    used = bill.transform_calculate(series=repr(names[3]))
+    rule = needed.transform_calculate(series=repr(names[4])).mark_rule(strokeWidth=1.5, strokeDash=[6, 4], aria=False)
+    at, above = alt.X("ends:Q"), {"baseline": "bottom", "aria": False, "y": -4}
+    last = needed.transform_filter("datum.ends >= datum.end").transform_calculate(
+        text="datum.count + (datum.count > 1 ? ' hold ' : ' holds ') + format(datum.ends, ',.0f') + ' GB'")
+    return finish(alt.layer(
+        bill.mark_bar(height=22, aria=False).encode(x=x, x2="end", y=y, color=color),
+        used.mark_bar(height=6, aria=False).encode(x=x, x2="used", y=y, color=color),
+        rule.encode(x=at, color=color),
+        last.mark_text(align="right", fontWeight="bold", **above).encode(x=at, text="text:N"),
+    ).properties(width=WIDTH, height=alt.Step(34)),
+        "Gigabytes that must be held, one bar for each item, end to end: routed experts, shared experts, attention, embedding and head, "
+        "the rest, the caches. Dashed rules show where each device is full. A thin bar shows the share that one token reads.")

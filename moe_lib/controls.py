@@ -16,10 +16,10 @@ import numpy as np
 import vl_convert
 
 from . import charts
-from .hardware import DEVICES
+from .hardware import DEVICES, devices_needed
 from .models import CATALOG, dense_twin, from_config, from_counts
-from .roofline import ridge_point, step_time
-from .steps import decode_step, resident_bytes
+from .roofline import attainable_flops_per_s, compute_bound_batch, ridge_point, step_time
+from .steps import bytes_per_weight, decode_step, resident_bytes
 
 HALF_OCTAVES = np.unique(np.rint(2 ** np.arange(0, 16.5, 0.5)).astype(int)).tolist()  # 1 to 65,536
 USABLE = 0.9  # of what a driver shows; the rest goes to activations, buffers and the framework
@@ -379,3 +379,176 @@ def workshop(config=None):
                       more={d.name: slug for slug, d in devices.items() if slug not in STATIC_DEVICES}),
                Choice("batch", "Batch", {f"{b:,}": b for b in HALF_OCTAVES}, 64, "batch")]
     return TwoFaces(choices, tables, charts.workshop(), readouts, models.add)
+
+
+ROOF_MODELS = ("deepseek-v3", "plate-deepseek-v3", "mixtral-8x7b", "qwen3-235b-a22b", "qwen3-30b-a3b", "gpt-oss-120b",
+               "llama-4-maverick", "glm-5.2")
+ROOF_DEVICES = ("h100", "h200", "b200", "mi300x", "a100-80gb")
+
+
+def roofline(config=None):
+    """A decode step as a dot on a device's roof, and its dense twin as a second, batch by batch.
+
+    Parameters
+    ----------
+    config : path, dict or JSON text, optional
+        A reader's own config.json, added to the models and chosen.
+
+    Returns
+    -------
+    TwoFaces
+
+    Raises
+    ------
+    ValueError
+        If config cannot be counted (`from_config`).
+
+    >>> print(roofline().readout(model="deepseek-v3", precision="bf16", device="h200", batch=64)["Compute-bound from"])
+    3,770 tokens (twin: 206)
+    """
+    models = _Models(config)
+    devices = {slug: DEVICES[slug] for slug in DEVICES if "bf16" in DEVICES[slug].peak_flops_per_s}
+    def step(model, precision, batch):
+        return decode_step(model, batch, weight_bytes=WEIGHT_BYTES[precision])
+
+    def rate(intensity, precision, device):
+        return attainable_flops_per_s(intensity, devices[device], _arithmetic(precision, devices[device]))
+
+    def tables(selection):
+        batches = np.union1d(HALF_OCTAVES, selection["batch"])
+        roof, moe, twin = [], [], []
+        for precision, device in itertools.product(selection["precision"], selection["device"]):
+            key = {"precision": precision, "device": device}
+            ridge = ridge_point(devices[device], _arithmetic(precision, devices[device]))
+            ends = np.array([charts.ROOF[0], ridge, charts.ROOF[1]])
+            roof += charts.rows(**key, intensity=ends, rate=rate(ends, precision, device))
+            dense = step(dense_twin(models[selection["model"][0]]), precision, batches).intensity
+            twin += charts.rows(**key, batch=batches.astype(int), intensity=dense, rate=rate(dense, precision, device))
+            for model in selection["model"]:
+                sparse = step(models[model], precision, batches).intensity
+                moe += charts.rows(model=model, **key, batch=batches.astype(int), intensity=sparse,
+                                   rate=rate(sparse, precision, device))
+        return {"roof": roof, "moe": moe, "twin": twin}
+
+    def intensity(model, precision, batch):
+        pair = (step(of, precision, batch).intensity for of in (models[model], dense_twin(models[model])))
+        return "{} FLOP/byte (twin: {})".format(*map(charts.digits, pair))
+
+    def ridge(precision, device):
+        dtype = _arithmetic(precision, devices[device])
+        return f"{ridge_point(devices[device], dtype):.0f} FLOP/byte ({dtype.upper()} arithmetic)"
+
+    def share(model, precision, device, batch):
+        at = [step(of, precision, batch).intensity for of in (models[model], dense_twin(models[model]))]
+        peak = devices[device].peak(_arithmetic(precision, devices[device]))
+        return "at most {} % (twin: {} %)".format(*(charts.digits(100 * rate(x, precision, device) / peak) for x in at))
+
+    def time(model, precision, device, batch):
+        needed = _devices_needed(models[model], precision, devices[device])
+        of, dtype = step(models[model], precision, batch), _arithmetic(precision, devices[device])
+        lower, upper = (charts.digits(1e3 * seconds) for seconds in step_time(of, devices[device], dtype, needed))
+        return f"{lower} to {upper} ms on {needed:,}"
+
+    def enough(model, precision, device):
+        dtype = _arithmetic(precision, devices[device])
+        both = (compute_bound_batch(of, devices[device], dtype, weight_bytes=WEIGHT_BYTES[precision])
+                for of in (models[model], dense_twin(models[model])))
+        return "{:,.0f} tokens (twin: {:,.0f})".format(*both)
+
+    readouts = {"Intensity": intensity, "Ridge point": ridge, "Share of peak": share, "Step takes": time,
+                "Compute-bound from": enough}
+    choices = [models.choice(ROOF_MODELS, "deepseek-v3"),
+               Choice("precision", "Weights", PRECISIONS, "bf16", "radio"),
+               Choice("device", "Device", {devices[slug].name: slug for slug in ROOF_DEVICES}, "h200",
+                      more={d.name: slug for slug, d in devices.items() if slug not in ROOF_DEVICES}),
+               Choice("batch", "Batch", {f"{b:,}": b for b in HALF_OCTAVES}, 64, "batch")]
+    return TwoFaces(choices, tables, charts.roofline(), readouts, models.add)
+
+
+BILL = {"routed experts": ("routed_experts",), "shared experts": ("shared_experts",), "attention": ("attention",),
+        "embedding, head": ("embedding", "head"), "other": ("dense_ffn", "router", "norms", "other")}
+BILL_DEVICES = ("h100", "h200", "b200", "mi300x", "rtx-4090")
+MOST_RULES = 64  # devices drawn; the readout counts on
+
+
+def memory_bill(config=None):
+    """What must be held: parameters by part and caches, and how many devices hold them.
+
+    Parameters
+    ----------
+    config : path, dict or JSON text, optional
+        A reader's own config.json, added to the models and chosen.
+
+    Returns
+    -------
+    TwoFaces
+
+    Raises
+    ------
+    ValueError
+        If config cannot be counted (`from_config`).
+
+    >>> bill = memory_bill().readout(model="deepseek-v3", precision="released", device="h200", sequences=64, context=8192)
+    >>> print(bill["Resident"], "|", bill["Devices needed"], "|", bill["Read by one token"])
+    710 GB | 6 | 39.1 GB
+    """
+    models, weight_bytes = _Models(config), {"released": None, **WEIGHT_BYTES}
+
+    def bill(name, precision):
+        model, start = models[name], 0
+        per_weight, parts = bytes_per_weight(model, weight_bytes[precision]), model.ledger()
+        read_of = {"routed_experts": model.top_k / model.num_experts, "embedding": float(model.tied_embeddings)}
+        for item, of in BILL.items():
+            size = sum(parts[part] * per_weight[part] for part in of) / 1e9
+            used = sum(parts[part] * per_weight[part] * read_of.get(part, 1) for part in of) / 1e9
+            series = item if item == "routed experts" else "used by every token"
+            if size:
+                yield {"key": f"{name}|{precision}", "label": f"{item}: {charts.gigabytes(1e9 * size)}", "series": series,
+                       "start": start, "end": start + size, "used": start + used}
+            start += size
+
+    def tables(selection):
+        items, devices = [], []
+        for name, precision in itertools.product(selection["model"], selection["precision"]):
+            model, weights = models[name], list(bill(name, precision))
+            items += itertools.chain.from_iterable(charts.rows(**item) for item in weights)
+            for sequences, context in itertools.product(selection["sequences"], selection["context"]):
+                cache, start = model.kv_bytes_per_sequence(context) + model.state_bytes_per_sequence, weights[-1]["end"]
+                read = model.kv_bytes_read(context) + model.state_bytes_per_sequence
+                items += charts.rows(key=f"{name}|{precision}|{sequences}|{context}", series="cache", start=start,
+                                     label=f"cache: {charts.gigabytes(sequences * cache)}",
+                                     end=start + sequences * cache / 1e9, used=start + read / 1e9)
+        for device in selection["device"]:
+            usable, count = DEVICES[device].usable_bytes / 1e9, np.arange(1, MOST_RULES + 1)
+            devices += charts.rows(device=device, count=count, begins=(count - 1) * usable, ends=count * usable)
+        return {"bill": items, "devices": devices}
+
+    def resident(model, precision, sequences, context):
+        return resident_bytes(models[model], weight_bytes=weight_bytes[precision], sequences=sequences, context=context)
+
+    def per_token(model):
+        of = models[model]
+        text = f"{'at most ' if of.kv_is_upper_bound else ''}{of.kv_bytes_per_token():,.0f} B"
+        fixed = of.state_bytes_per_sequence / 1e6
+        return f"{text}, and {charts.digits(fixed)} MB a sequence" if fixed else text
+
+    readouts = {
+        "Parameters": lambda model: f"{models[model].total_params / 1e9:,.1f}B",
+        "Active": lambda model: f"{models[model].active_params / 1e9:,.1f}B",
+        "Active, input embedding left out": lambda model: f"{models[model].active_params_read / 1e9:,.1f}B",
+        "Resident": lambda model, precision, sequences, context: charts.gigabytes(
+            resident(model, precision, sequences, context)),
+        "Read by one token": lambda model, precision, context: charts.gigabytes(
+            decode_step(models[model], 1, weight_bytes=weight_bytes[precision], context=context).bytes_read),
+        "Cache per token": per_token,
+        "Devices needed": lambda model, precision, device, sequences, context: (
+            f"{devices_needed(resident(model, precision, sequences, context), DEVICES[device]):,}"),
+    }
+    choices = [models.choice([slug for slug in STATIC_MODELS if slug not in PLATE], "deepseek-v3"),
+               Choice("precision", "Weights", {"as released": "released", **PRECISIONS}, "released", "radio"),
+               Choice("device", "Device", {DEVICES[slug].name: slug for slug in BILL_DEVICES}, "h200",
+                      more={d.name: slug for slug, d in DEVICES.items() if slug not in BILL_DEVICES}),
+               Choice("sequences", "Sequences", {f"{n:,}": n for n in (1, 8, 32, 64, 256, 1024)}, 64, "batch"),
+               Choice("context", "Tokens of context in each", {f"{n:,}": n for n in (1024, 4096, 8192, 32768, 131072)}, 8192,
+                      "batch")]
+    return TwoFaces(choices, tables, charts.memory_bill(), readouts, models.add)

@@ -96,6 +96,7 @@
       if (!width || width === drawnAt) return;
       drawnAt = width;
       const fitted = fit(spec, width);
+      if (width < NARROW) fitted.config = { ...fitted.config, legend: { ...fitted.config?.legend, direction: "vertical", columns: 1 } };
       const ours = Object.fromEntries(choices.map((choice) => [signalOf(choice), valueOf(choice)]));
       fitted.params = (fitted.params ?? []).map(({ bind, ...param }) => (param.name in ours ? { ...param, value: ours[param.name] } : { ...param, ...(bind && { bind }) }));
       delete fitted.$schema; // the file says version 5 for JupyterLab's sake; it is valid in both
