@@ -251,8 +251,8 @@ def from_config(config, *, family=None):
     Returns
     -------
     MoEModel
-        Main model only. Keys that the configuration leaves out have the value that the library's class gives them;
-        sizes are never filled in.
+        Main model only. Hidden size, layers, heads, vocabulary, widths and numbers of experts are required; any other
+        key that is absent has the value that the library's class gives it.
 
     Raises
     ------

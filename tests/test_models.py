@@ -190,8 +190,8 @@ def test_four_counts_come_back_exactly(data, num_experts, total):
 @pytest.mark.parametrize(("counts", "name"), [
     ((100, 200, 8, 2), "active_params"), ((100, 20, 8, 2), "active_params"), ((100, 50, 8, 8), "top_k"),
     ((100, 50, 8, 0), "top_k"), ((100, 50, 1, 1), "num_experts"), ((0, 50, 8, 2), "total_params"),
-    ((float("nan"), 50, 8, 2), "total_params"), ((100.5, 50, 8, 2), "total_params"), ((100, 50, True, 2), "num_experts"),
-    (("100", 50, 8, 2), "total_params"), (([100, 200], 50, 8, 2), "total_params"),
+    ((float("nan"), 50, 8, 2), "total_params"), ((100.5, 50, 8, 2), "total_params"),
+    ((100, 50, True, 2), "num_experts"), (("100", 50, 8, 2), "total_params"), (([100, 200], 50, 8, 2), "total_params"),
 ])
 def test_contradicting_counts_are_named(counts, name):
     with pytest.raises(ValueError, match=name):
