@@ -218,6 +218,15 @@ def test_family_overrides_the_model_type_of_the_file():
         from_config(config, family="deepseek")
 
 
+def test_minimax_reads_the_spelling_of_its_first_release():
+    config = config_of("minimax-text-01")
+    kinds = [int(kind == "full_attention") for kind in config.pop("layer_types")]
+    first = from_config(config | {"model_type": "minimax_text_01", "attn_type_list": kinds})
+    assert (first.parts, first.caches) == (CATALOG["minimax-text-01"].parts, CATALOG["minimax-text-01"].caches)
+    with pytest.raises(ValueError, match="attn_type_list must be a list of 0 .linear. and 1 .full."):
+        from_config(config | {"attn_type_list": [2]})
+
+
 @pytest.mark.parametrize("model_type", ["deepseek_v4", "gemma4", "gpt2", None, 7, ["llama"]])
 def test_an_unknown_family_lists_the_known_ones(model_type):
     with pytest.raises(ValueError, match="model_type must be one of dbrx, .*qwen3_moe .family= chooses one., got"):
