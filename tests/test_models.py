@@ -139,6 +139,13 @@ def test_v3_attention_costs_17_megaflop_per_cached_token():
     assert V3.attention_flops(1000) == 1000 * 61 * 2 * 128 * (576 + 512)
 
 
+def test_hybrids_keep_a_fixed_state():
+    mamba, lightning = 28 * 8192 * (16 * 4 + 3 * 2), 70 * 64 * 128 * 128 * 4  # fp32, and a bf16 convolution
+    assert CATALOG["jamba"].state_bytes_per_sequence == mamba
+    assert CATALOG["minimax-text-01"].state_bytes_per_sequence == lightning
+    assert MIXTRAL.state_bytes_per_sequence == 0
+
+
 def test_half_of_gpt_oss_stops_caching_at_128_tokens():
     assert GPT_OSS.kv_is_upper_bound
     assert GPT_OSS.kv_bytes_per_sequence(10_128) == 73_728 * 128 + 36_864 * 10_000

@@ -190,11 +190,27 @@ def changed(draw, config):
     return config
 
 
+def bare(config):
+    """Only the keys that are required, so that the library's own values show in everything else."""
+    text = config.get("text_config", config)
+    sizes = {
+        "hidden_size": 512, "d_model": 512, "num_attention_heads": 32, "n_heads": 32, "num_hidden_layers": 13,
+        "n_layers": 13, "vocab_size": 320, "num_experts": 32, "n_routed_experts": 32, "num_local_experts": 32,
+        "num_experts_per_tok": 4, "attn_config": {"rope_theta": 1e4},
+        "ffn_config": {"ffn_hidden_size": 24, "moe_num_experts": 8, "moe_top_k": 2},
+    }
+    widths = {key: 24 for key in text if "intermediate_size" in key}
+    return {"model_type": text["model_type"]} | {key: size for key, size in (sizes | widths).items() if key in text}
+
+
 def main(folder, out, number=68, seed=0):
     configs = {path.stem: json.loads(path.read_text()) for path in sorted(Path(folder).glob("*.json"))}
     named = configs | OTHERS
-    draw = random.Random(seed)
     starts = list(named.values())
+    for config in starts:
+        least = bare(config)
+        named[f"bare-{least['model_type']}"] = least
+    draw = random.Random(seed)
     draw.shuffle(starts)
     for i in range(number):
         named[f"changed-{i}"] = changed(draw, starts[i % len(starts)])
