@@ -170,6 +170,7 @@ def test_indexers_score_every_cached_token(slug, scores):
 
 def test_group_limits_are_read():
     assert (V3.group_limit, CATALOG["deepseek-v2"].group_limit) == ((8, 4), (8, 3))
+    assert from_config(COUNTED["bare-deepseek_v3"]["config"]).group_limit == (8, 4)
     assert from_config(COUNTED["deepseek-v2-lite"]["config"]).group_limit is None
     assert from_config(COUNTED["kimi-k2"]["config"]).group_limit is None
 
