@@ -204,15 +204,18 @@ def ridges(devices, intensity, mark, mark_says):
     """
     table = alt.Data(values=rows(device=devices, ridge=np.asarray(intensity, float)))
     y = alt.Y("device:N", title=None, sort=None, axis=alt.Axis(labelLimit=0, ticks=False, domain=False))
-    x = alt.X("ridge:Q", title="FLOP per byte = tokens per expert in BF16", scale=alt.Scale(domain=[0, 480]))
+    x = alt.X("ridge:Q", title="FLOP per byte, or tokens per expert in BF16",
+              scale=alt.Scale(domain=[0, 480]), axis=alt.Axis(values=[0, 100, 200, 300, 400]))
     bars = alt.Chart(table).mark_bar(color=LIMIT, height=14, aria=False).encode(x=x, y=y)
-    text = alt.Chart(table).mark_text(align="left", dx=5, aria=False).encode(x=x, y=y, text=alt.Text("ridge:Q", format=".0f"))
+    text = alt.Chart(table).mark_text(align="left", dx=5, aria=False).encode(
+        x=x, y=y, text=alt.Text("ridge:Q", format=".0f"))
     one = alt.Chart(alt.Data(values=[{"at": mark, "says": mark_says}]))
     top = alt.value(-8)
-    rule = one.mark_rule(color=MEASURED, strokeDash=[5, 4], strokeWidth=2, aria=False).encode(x="at:Q")
-    says = one.mark_text(align="left", dx=5, color=MEASURED, aria=False).encode(x="at:Q", y=top, text="says:N")
+    rule = one.mark_rule(color=MUTED, strokeDash=[5, 4], strokeWidth=2, aria=False).encode(x="at:Q")
+    says = one.mark_text(align="left", dx=5, aria=False).encode(x="at:Q", y=top, text="says:N")
     return finish(alt.layer(bars, text, rule, says).properties(width=WIDTH, height=alt.Step(26)),
-                  "Ridge points in FLOP per byte: " + ", ".join(f"{name} {value:.0f}" for name, value in zip(devices, intensity, strict=True))
+                  "Ridge points in FLOP per byte: "
+                  + ", ".join(f"{name} {value:.0f}" for name, value in zip(devices, intensity, strict=True))
                   + f". A dashed rule marks {mark_says}, far to the left of every bar's end.")
 
 
@@ -223,54 +226,64 @@ def shapes(batch, computed, dropped):
     ----------
     batch : array_like [n]
     computed : dict of str to array_like [n]
-        Rows computed over rows that carry a token, by way of padding.
+        Rows computed over rows that carry a token: three tiles, then two capacities.
     dropped : dict of str to array_like [n]
-        Shares of choices dropped, by capacity; keys out of those of `computed`.
+        Shares of choices dropped by those capacities.
     """
-    names, ramp = list(computed), [MOE, "#B8860B", "#B0447C", DENSE, MEASURED]
-    color = legend_colors(names, ramp[:len(names)])
-    x = batch_axis(domain=(1, 16384))
+    names = list(computed)
+    x, color = batch_axis(domain=(1, 16384)), legend_colors(names, [MOE, "#B8860B", "#B0447C", MUTED, MUTED])
+    dash = alt.StrokeDash("series:N", title=None, legend=color.to_dict()["legend"],
+                          scale=alt.Scale(domain=names, range=[[1, 0]] * 4 + [[6, 4]]))
 
     def lines(table, y):
-        data = [row for name, values in table.items() for row in rows(batch=batch, value=np.asarray(values, float), series=name)]
+        data = [row for name, values in table.items()
+                for row in rows(batch=batch, value=np.asarray(values, float), series=name)]
         return alt.Chart(alt.Data(values=data)).mark_line(strokeWidth=2.5, clip=True, aria=False).encode(
-            x=x, y=y, color=color).properties(width=300, height=260)
+            x=x, y=y, color=color, strokeDash=dash).properties(width=300, height=260)
 
-    left = lines(computed, alt.Y("value:Q", title="rows computed per token's row", axis=alt.Axis(values=[4**i for i in range(5)], format="~s"),
+    left = lines(computed, alt.Y("value:Q", title="rows computed per token's row",
+                                 axis=alt.Axis(values=[4**i for i in range(5)], format="d"),
                                  scale=alt.Scale(type="log", domain=[1, 256], nice=False)))
-    right = lines(dropped, alt.Y("value:Q", title="choices dropped", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 0.5])))
+    right = lines(dropped, alt.Y("value:Q", title="choices dropped", axis=alt.Axis(format="%"),
+                                 scale=alt.Scale(domain=[0, 0.25])))
     return finish(alt.hconcat(left, right, spacing=28),
                   "Left: rows computed for every row that carries a token, against batch, by tile and by capacity. Tiles waste most "
                   "at small batches, the waste falls towards one. Right: the share of choices that a fixed capacity drops. It falls "
                   "with the batch, and faster with more headroom.")
 
 
-def time_ratio(batch, ratios, mark, mark_says):
-    """Step time of mixtures over that of their dense twins, against batch, with a rule at one batch.
+def time_ratio(batch, ratios, peak, peak_says, ends):
+    """Step time of mixtures over that of their dense twins, against batch.
 
     Parameters
     ----------
     batch : array_like [n]
     ratios : dict of str to array_like [n]
         Time ratios by model, at most three.
-    mark, mark_says : float, str
-        The batch at which the rule stands, and what it says.
+    peak, peak_says : float, str
+        The batch at which a rule stands and the ratios are written, and what the rule says.
+    ends : dict of str to float
+        The batch by model from which the ratio is 1 again.
     """
-    names, colors = list(ratios), [MOE, "#B8860B", "#B0447C"]
-    table = [row for name, values in ratios.items() for row in rows(batch=batch, ratio=np.asarray(values, float), series=name)]
-    x, color = batch_axis(domain=(1, 16384)), legend_colors(names, colors[:len(names)])
-    y = alt.Y("ratio:Q", title="step time, MoE over its twin", scale=alt.Scale(domain=[0, 20]), axis=alt.Axis(values=[1, 5, 10, 15, 20]))
-    peaks = alt.Data(values=[row for name, values in ratios.items() for row in rows(
-        batch=[batch[int(np.argmax(values))]], ratio=[float(np.max(values))], series=name)])
-    rule = alt.Chart(alt.Data(values=[{"batch": mark, "ratio": 20, "says": mark_says}]))
-    top = alt.Chart(peaks)
+    names, table, marks = list(ratios), [], []
+    for name, values in ratios.items():
+        table += rows(batch=batch, ratio=np.asarray(values, float), series=name)
+        marks += rows(batch=peak, ratio=float(np.interp(peak, batch, values)), series=name)
+    marks = [{**row, "text": digits(row["ratio"]), "end": ends[row["series"]], "one": 1} for row in marks]
+    x, color = batch_axis(domain=(1, 16384)), legend_colors(names, [MOE, "#B8860B", "#B0447C"][:len(names)])
+    y = alt.Y("ratio:Q", title="step time, MoE over its twin", scale=alt.Scale(domain=[0, 22]),
+              axis=alt.Axis(values=[1, 5, 10, 15, 20]))
+    rule = alt.Chart(alt.Data(values=[{"batch": peak, "says": peak_says, "top": 22}]))
+    at = alt.Chart(alt.Data(values=marks))
+    at_end = {"x": batch_axis(name="end", domain=(1, 16384)), "y": alt.Y("one:Q"), "color": color}
     return finish(alt.layer(
         rule.mark_rule(color=LIMIT, strokeDash=[6, 4], strokeWidth=2, aria=False).encode(x=x),
-        rule.mark_text(align="left", dx=6, dy=10, aria=False).encode(x=x, y=y, text="says:N"),
+        rule.mark_text(align="left", dx=6, dy=8, aria=False).encode(x=x, y="top:Q", text="says:N"),
         alt.Chart(alt.Data(values=table)).mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color),
-        top.mark_point(filled=True, size=70, opacity=1, aria=False).encode(x=x, y=y, color=color),
-        top.mark_text(align="left", dx=9, dy=-6, fontWeight="bold", aria=False).encode(
-            x=x, y=y, color=color, text=alt.Text("ratio:Q", format=".1f")),
+        at.mark_point(filled=True, size=70, opacity=1, aria=False).encode(x=x, y=y, color=color),
+        at.mark_text(align="left", dx=9, dy=-4, fontWeight="bold", aria=False).encode(x=x, y=y, color=color, text="text:N"),
+        at.mark_point(filled=True, size=70, opacity=1, aria=False).encode(**at_end),
+        at.mark_text(dy=13, fontWeight="bold", aria=False).encode(**at_end, text=alt.Text("end:Q", format=",.0f")),
     ).properties(width=WIDTH, height=HEIGHT),
         "Step time of a mixture of experts over that of a dense model of its active size, against batch. The ratio is 1 for one "
         "token, rises to a peak where the dense model turns compute-bound, and falls back to 1 where the mixture does.")
@@ -287,11 +300,12 @@ def ladder(batches, says):
         One a batch: at most 50 characters, so that a phone shows it.
     """
     table = alt.Data(values=rows(batch=np.asarray(batches, float), says=says, row=np.arange(len(says)), low=16))
-    x = batch_axis(domain=(16, 16384))
+    domain = (16, 16384)
+    x = batch_axis(domain=domain)
     y = alt.Y("row:O", title=None, axis=None, sort="descending")
     base = alt.Chart(table)
     return finish(alt.layer(
-        base.mark_rule(color=MOE, strokeWidth=2, opacity=0.5, aria=False).encode(x=alt.X("low:Q", scale=x.scale), x2="batch:Q", y=y),
+        base.mark_rule(color=MOE, strokeWidth=2, opacity=0.5, aria=False).encode(x=batch_axis(name="low", domain=domain), x2="batch:Q", y=y),
         base.mark_point(filled=True, color=MOE, size=110, opacity=1, aria=False).encode(x=x, y=y),
         base.mark_text(align="left", dx=9, fontWeight="bold", fontSize=14, aria=False).encode(
             x=x, y=y, text=alt.Text("batch:Q", format=",.0f")),
@@ -343,16 +357,17 @@ def contexts(batch, lines, ridge, ridge_says):
         batch=batch, intensity=np.asarray(values, float), series=model, context=kind)]
     x, y = batch_axis(), log_axis("intensity", "FLOP per byte read", (0.7, 1e4))
     color = legend_colors(models, [MOE, "#B8860B"])
-    dash = alt.StrokeDash("context:N", title=None, scale=alt.Scale(domain=kinds, range=[[1, 0], [6, 4]]),
-                          legend=alt.Legend(orient="top", direction="horizontal", labelLimit=0, symbolStrokeColor="gray"))
+    dash = alt.StrokeDash("context:N", title=None, scale=alt.Scale(domain=kinds, range=[[1, 0], [5, 3]]), legend=alt.Legend(
+        orient="top", direction="horizontal", labelLimit=0, symbolType="stroke", symbolSize=600, symbolStrokeColor="gray"))
     rule = alt.Chart(alt.Data(values=[{"intensity": ridge, "batch": 1, "says": ridge_says}]))
     return finish(alt.layer(
-        alt.Chart(alt.Data(values=table)).mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color, strokeDash=dash),
+        alt.Chart(alt.Data(values=table)).mark_line(strokeWidth=2.5, aria=False).encode(
+            x=x, y=y, color=color, strokeDash=dash),
         rule.mark_rule(color=LIMIT, strokeDash=[2, 3], strokeWidth=2, aria=False).encode(y=y),
         rule.mark_text(align="left", dx=6, dy=-9, aria=False).encode(x=x, y=y, text="says:N"),
     ).properties(width=WIDTH, height=HEIGHT),
-        "FLOP per byte against batch for two models, with and without a cache of earlier tokens. Without it both lines rise through the "
-        f"ridge point. With it, {models[0]} starts higher and flattens above the ridge point, {models[1]} flattens far below it.")
+        "FLOP per byte against batch for two models, with and without a cache of earlier tokens. Without it both lines rise "
+        f"through the ridge point. With it, {models[0]} starts higher and flattens above the ridge point, {models[1]} far below.")
 
 
 ALWAYS, CACHE = "#B0447C", "#B8860B"  # what every token reads; keys and values
@@ -373,7 +388,7 @@ def memory_bill():
     names = ["routed experts", "used by every token", "cache", "read by one token", "one more device"]
     x = alt.X("start:Q", title="resident, GB", scale=alt.Scale(nice=False), axis=alt.Axis(format=",~r", tickCount=5))
     y = alt.Y("label:N", sort=None, title=None, axis=alt.Axis(domain=False, ticks=False, labelLimit=0))
-    color = legend_colors(names, [MOE, ALWAYS, CACHE, MUTED, LIMIT])
+    color = legend_colors(names, [MOE, ALWAYS, CACHE, "currentColor", LIMIT])
     used = bill.transform_calculate(series=repr(names[3]))
     rule = needed.transform_calculate(series=repr(names[4])).mark_rule(strokeWidth=1.5, strokeDash=[6, 4], aria=False)
     at, above = alt.X("ends:Q"), {"baseline": "bottom", "aria": False, "y": -4}
@@ -381,9 +396,233 @@ def memory_bill():
         text="datum.count + (datum.count > 1 ? ' hold ' : ' holds ') + format(datum.ends, ',.0f') + ' GB'")
     return finish(alt.layer(
         bill.mark_bar(height=22, aria=False).encode(x=x, x2="end", y=y, color=color),
-        used.mark_bar(height=6, aria=False).encode(x=x, x2="used", y=y, color=color),
+        used.mark_bar(height=5, aria=False).encode(x=x, x2="used", y=y, color=color),
         rule.encode(x=at, color=color),
         last.mark_text(align="right", fontWeight="bold", **above).encode(x=at, text="text:N"),
     ).properties(width=WIDTH, height=alt.Step(34)),
         "Gigabytes that must be held, one bar for each item, end to end: routed experts, shared experts, attention, embedding and head, "
         "the rest, the caches. Dashed rules show where each device is full. A thin bar shows the share that one token reads.")
+
+
+def cache_per_token(table, published):
+    """Bytes of cache that one token takes, a dot a model, on a log axis.
+
+    Parameters
+    ----------
+    table : list of dict
+        Rows with label, series (its kind of model), size and beyond (bytes per token; beyond the windows), largest first.
+    published : list of dict
+        Rows with label and size, as others published them.
+    """
+    names = ["mixture of experts", "dense model", "published by others"]
+    y = alt.Y("label:N", sort=None, title=None, axis=alt.Axis(labelLimit=0, grid=True, ticks=False, domain=False))
+    x = alt.X("size:Q", title="bytes of cache per token, BF16", scale=alt.Scale(type="log", domain=[4e3, 1.6e6], nice=False),
+              axis=alt.Axis(format="~s", values=[4e3, 1e4, 2e4, 4e4, 1e5, 2e5, 4e5, 1e6]))
+    color = legend_colors(names, [MOE, DENSE, MEASURED])
+    models = alt.Chart(alt.Data(values=table))
+    theirs = alt.Chart(alt.Data(values=[{**row, "series": names[2]} for row in published]))
+    return finish(alt.layer(
+        models.mark_rule(strokeWidth=3, aria=False).encode(x=alt.X("beyond:Q"), x2="size", y=y, color=color),
+        models.mark_point(filled=True, size=90, opacity=1, aria=False).encode(x=x, y=y, color=color),
+        theirs.mark_point(shape="diamond", size=260, strokeWidth=2, aria=False).encode(x=x, y=y, color=color),
+        models.mark_text(align="left", dx=14, aria=False).encode(x=x, y=y, text=alt.Text("size:Q", format=",d")),
+    ).properties(width=WIDTH, height=alt.Step(20)),
+        "Bytes of cache per token of each model, log scale, from half a megabyte down to 5.5 kilobytes. A line leads to what a further "
+        "token takes once the windows are full. Diamonds are figures that others published.")
+
+
+def sparsity(table):
+    """Total over active parameters of each model, and the most it could be, E / k.
+
+    Parameters
+    ----------
+    table : list of dict
+        Rows with label, ratio (total / active), limit (E / k) and expert (parameters of one expert), in order.
+    """
+    names = ["total / active (area: one expert)", "number of experts / chosen"]
+    y = alt.Y("label:N", sort=None, title=None, axis=alt.Axis(labelLimit=0, grid=True, ticks=False, domain=False))
+    scale = alt.Scale(type="log", domain=[2, 160], nice=False)
+    color, models = legend_colors(names, [MOE, LIMIT]), alt.Chart(alt.Data(values=table))
+    size = alt.Size("expert:Q", legend=None, scale=alt.Scale(type="linear", domain=[0, 2e8], range=[20, 700]))
+    limit, ratio = models.transform_calculate(series=repr(names[1])), models.transform_calculate(series=repr(names[0]))
+    at = alt.X("limit:Q", scale=scale, title="times, log scale", axis=alt.Axis(values=[2, 4, 8, 16, 32, 64, 128], format="d"))
+    return finish(alt.layer(
+        models.mark_rule(strokeWidth=1, opacity=0.5, color=MUTED, aria=False).encode(x=alt.X("ratio:Q"), x2="limit", y=y),
+        limit.mark_tick(thickness=3, size=14, aria=False).encode(x=at, y=y, color=color),
+        ratio.mark_point(filled=True, opacity=0.9, aria=False).encode(x=alt.X("ratio:Q", scale=scale), y=y, color=color, size=size),
+    ).properties(width=WIDTH, height=alt.Step(21)),
+        "Total over active parameters of each model, as a dot, left of its limit, the number of experts over the number chosen. Models "
+        "with many small experts reach ratios near 20; models with few large ones stay below 4.")
+
+
+def cache_by_context(context, held, read):
+    """Cache of a sequence divided by its tokens, held and read in a step, against the context; both axes log.
+
+    Parameters
+    ----------
+    context : array_like [n]
+    held, read : dict of str to array_like [n]
+        Bytes per token of context by model, the first one for comparison.
+    """
+    colors = [MUTED, *SERIES][:len(held)]
+    x = alt.X("context:Q", title="tokens of context", scale=alt.Scale(type="log", domain=[min(context), max(context)], nice=False),
+              axis=alt.Axis(values=[2**10, 2**12, 2**14, 2**16, 2**18, 2**20], labelExpr="datum.value < 1e6 ? datum.value / 1024 + 'k' : '1M'"))
+
+    def view(lines, title):
+        table = [row for name, size in lines.items() for row in rows(context=context, size=size, series=name)]
+        y = log_axis("size", "bytes per token of context", (50, 4e5))
+        return alt.Chart(alt.Data(values=table), title=title, width=WIDTH // 2, height=HEIGHT).mark_line(
+            strokeWidth=2.5, aria=False).encode(x=x, y=y, color=legend_colors(held, colors))
+
+    return finish(alt.hconcat(view(held, "held"), view(read, "read in a step")),
+        "Bytes of cache per token of context, held and read in a step, for seven models. With one entry per token the line is flat; "
+        "windows and fixed states make it fall with context; an index lets what is read fall while what is held stays.")
+
+
+def wall():
+    """Every expert of a layer as a square, lit by its tokens in one step, beside the coverage curve.
+
+    Data sets: ``wall`` (router, batch, and the lists tokens, expert, row, column), ``curve`` (router, batch, share, low, high,
+    uniform), ``step`` (router, batch, share). Choices: router, batch.
+    """
+    here = "datum.router == router && datum.batch == batch"
+    square = alt.Chart(alt.NamedData("wall")).transform_filter(here).transform_flatten(["tokens", "expert", "row", "column"])
+    place = {"x": alt.X("column:O", axis=None, scale=alt.Scale(paddingInner=0.14, paddingOuter=0)),
+             "y": alt.Y("row:O", axis=None, scale=alt.Scale(paddingInner=0.14, paddingOuter=0)),
+             "tooltip": [alt.Tooltip("expert:O", title="expert"), alt.Tooltip("tokens:Q", title="tokens")]}
+    heat = alt.Color("tokens:Q", title="tokens (an outline has none)", scale=alt.Scale(
+        type="log", domain=[1, 32], clamp=True, scheme=alt.SchemeParams(name=HEAT, extent=[0.25, 1])),
+        legend=alt.Legend(values=[1, 2, 4, 8, 16, 32], format=",d", orient="bottom", gradientLength=200, titleLimit=0))
+    squares = alt.layer(
+        square.transform_filter("datum.tokens == 0").mark_rect(
+            cornerRadius=2, fill="transparent", stroke="currentColor", strokeOpacity=0.3, aria=False).encode(**place),
+        square.transform_filter("datum.tokens > 0").mark_rect(cornerRadius=2, aria=False).encode(**place, color=heat),
+    ).properties(width=300, height=300, title="One simulated step: tokens of each expert")
+    x, domain = batch_axis(domain=(1, 512)), [0, 1]
+    y = alt.Y("share:Q", title="share of the experts touched", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=domain))
+    names = ["expected", "expected if uniform", "this step"]
+    color = legend_colors(names, [MOE, LIMIT, SERIES[4]])
+    curve = alt.Chart(alt.NamedData("curve")).transform_filter("datum.router == router")
+    lines = curve.transform_fold(["share", "uniform"], as_=["which", "touched"]).transform_filter(
+        "datum.which == 'share' || datum.uniform > datum.share + 1e-4").transform_calculate(
+        series=f"datum.which == 'share' ? {names[0]!r} : {names[1]!r}")
+    step = alt.Chart(alt.NamedData("step")).transform_filter(here).transform_calculate(series=repr(names[2]))
+    at = curve.transform_filter("datum.batch == batch").transform_calculate(series=repr(names[0]))
+    band = curve.transform_filter("isValid(datum.low)")
+    coverage = alt.layer(
+        band.mark_area(color=MOE, opacity=0.18, aria=False).encode(x=x, y=alt.Y("low:Q", scale=alt.Scale(domain=domain)), y2="high:Q"),
+        lines.mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=alt.Y("touched:Q", title=y.title, axis=y.axis, scale=y.scale), color=color,
+                                                            strokeDash=alt.StrokeDash("series:N", legend=None, scale=alt.Scale(
+                                                                domain=names, range=[[1, 0], [6, 4], [1, 0]]))),
+        at.mark_rule(color=MUTED, aria=False).encode(x=x),
+        step.mark_point(shape="diamond", filled=True, size=130, opacity=1, aria=False).encode(x=x, y=y, color=color),
+        at.mark_point(size=190, strokeWidth=2.5, opacity=1, aria=False).encode(x=x, y=y, color=color),
+    ).properties(width=300, height=300, title="Over many steps: two standard deviations shaded")
+    return finish(alt.hconcat(squares, coverage, spacing=28).resolve_scale(color="independent"),
+                  "Left, a square for every expert of a layer, lit by the tokens it gets in one simulated step; experts without a token are "
+                  "outlines. Right, the share of experts touched against the batch, with a dot at the chosen batch. At 64 tokens about 34 of 256 "
+                  "squares are dark.")
+
+
+def coverage():
+    """Share of experts touched against batch: the chosen router, and the uniform one that bounds it.
+
+    Data set: ``curve`` (num_experts, top_k, skew, batch, share, uniform). Choices: num_experts, top_k, skew, batch.
+    """
+    curve = alt.Chart(alt.NamedData("curve")).transform_filter(
+        "datum.num_experts == num_experts && datum.top_k == top_k && datum.skew == skew")
+    names = ["this router", "uniform: the upper bound"]
+    x, color = batch_axis(domain=(1, 8192)), legend_colors(names, [MOE, LIMIT])
+    y = alt.Y("touched:Q", title="share of the experts touched", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1]))
+    lines = curve.transform_fold(["share", "uniform"], as_=["which", "touched"]).transform_calculate(
+        series=f"datum.which == 'share' ? {names[0]!r} : {names[1]!r}")
+    here = lines.transform_filter("datum.batch == batch && datum.which == 'share'")
+    return finish(alt.layer(
+        lines.transform_filter("datum.which == 'uniform'").mark_line(strokeWidth=2, strokeDash=[6, 4], aria=False).encode(x=x, y=y, color=color),
+        lines.transform_filter("datum.which == 'share'").mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color),
+        here.mark_rule(color=MUTED, aria=False).encode(x=x),
+        here.mark_point(filled=True, size=130, opacity=1, aria=False).encode(x=x, y=y, color=color),
+        here.mark_text(align="left", dx=10, dy=12, fontWeight="bold", aria=False).encode(x=x, y=y, text=alt.Text("touched:Q", format=".0%")),
+    ).properties(width=WIDTH, height=HEIGHT),
+        "Share of a layer's experts that a step touches against the batch. The curve rises steeply and then levels off; a skewed router "
+        "stays below the uniform one.")
+
+
+def speculation(names):
+    """Gain of a draft against batch, a line a model, with a rule at 1 and one server measured by NVIDIA.
+
+    Data sets: ``curve`` (acceptance, draft, copy, batch, and a gain g0, g1, ... for each of `names`), ``measured`` (draft, batch,
+    gain). Choices: acceptance, draft, copy.
+    """
+    keys, server = [f"g{i}" for i in range(len(names))], "DeepSeek-R1 on 8 B200, measured by NVIDIA"
+    x, domain = batch_axis("sequences being served (batch)", domain=(1, 8192)), [0.6, 4.2]
+    y = alt.Y("gain:Q", title="tokens per second, with draft over without", axis=alt.Axis(values=[0.6, 0.8, 1, 1.5, 2, 3, 4], format=".1f"),
+              scale=alt.Scale(type="log", domain=domain, clamp=True, nice=False))
+    color = legend_colors([*names, server], [MOE, SERIES[4], DENSE, SERIES[5]][:len(names)] + [MEASURED])
+    lines = alt.Chart(alt.NamedData("curve")).transform_filter(
+        "datum.acceptance == acceptance && datum.draft == draft && datum.copy == copy").transform_fold(
+        keys, as_=["which", "gain"]).transform_calculate(series=f"{dict(zip(keys, names, strict=True))!r}[datum.which]")
+    point = alt.Chart(alt.NamedData("measured")).transform_filter("datum.draft == draft").transform_calculate(series=repr(server))
+    return finish(alt.layer(
+        alt.Chart(alt.Data(values=[{"gain": 1}])).mark_rule(color=MUTED, strokeWidth=2, strokeDash=[6, 4], aria=False).encode(y=y),
+        lines.mark_line(strokeWidth=2.5, interpolate="monotone", aria=False).encode(x=x, y=y, color=color),
+        point.mark_point(shape="diamond", filled=True, size=150, opacity=1, aria=False).encode(x=x, y=y, color=color),
+    ).properties(width=WIDTH, height=340),
+        "Speed-up by a draft against the number of sequences, log-log, with a rule at 1. The mixture of 256 experts dips towards 1 at a few sequences, "
+        "rises to its ceiling at some hundred and falls below 1 once computing binds. The dense model starts at its ceiling and falls "
+        "much earlier.")
+
+
+def covered(panels):
+    """Share of experts touched against batch in views side by side: curves, and points simulated.
+
+    Parameters
+    ----------
+    panels : dict of str to dict
+        Title to {"batch": [n], "lines": {name: [n] or [curves, n]}, "points": {name: [n]}}, points optional. The first line
+        is the uniform formula, drawn dashed; names are the same in every panel.
+    """
+    views, names = [], list(dict.fromkeys(name for panel in panels.values() for name in [*panel["lines"], *panel.get("points", {})]))
+    color = legend_colors(names, [LIMIT, MEASURED, MOE, SERIES[4]][:len(names)])
+    dash = alt.StrokeDash("series:N", legend=None, scale=alt.Scale(domain=names, range=[[6, 4]] + [[1, 0]] * (len(names) - 1)))
+    y = alt.Y("share:Q", title="share of the experts touched", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1]))
+    for title, panel in panels.items():
+        batch = np.asarray(panel["batch"], float)
+        x = batch_axis(domain=(1, float(batch.max())))
+        curves = [row for name, shares in panel["lines"].items() for i, share in enumerate(np.atleast_2d(shares))
+                  for row in rows(batch=batch, share=share, series=name, curve=i)]
+        dots = [row for name, share in panel.get("points", {}).items() for row in rows(batch=batch, share=np.asarray(share), series=name)]
+        views.append(alt.layer(
+            alt.Chart(alt.Data(values=curves)).mark_line(strokeWidth=2, aria=False).encode(
+                x=x, y=y, color=color, strokeDash=dash, detail="curve:N"),
+            alt.Chart(alt.Data(values=dots)).mark_point(filled=True, size=60, opacity=1, aria=False).encode(x=x, y=y, color=color),
+        ).properties(width=290, height=260, title=title))
+    return finish(alt.hconcat(*views) if len(views) > 1 else views[0].properties(width=WIDTH, height=HEIGHT),
+                  "Share of experts touched against the batch: " + "; ".join(panels) + f". Dashed: {names[0]}. The other curves lie below it.")
+
+
+def layer_times(batch, lines, measured):
+    """Time of a layer's experts against batch, log-log: computed lines, and points measured by others.
+
+    Parameters
+    ----------
+    batch : array_like [n]
+    lines : dict of str to array_like [n]
+        Seconds by name, at most three: all experts that the batch touches, the coverage formula, active parameters only.
+    measured : dict of str to (array_like, array_like)
+        Name to batches and seconds.
+    """
+    names = [*lines, *measured]
+    table = [row for name, seconds in lines.items() for row in rows(batch=batch, ms=1e3 * np.asarray(seconds), series=name)]
+    dots = [row for name, (at, seconds) in measured.items() for row in rows(batch=at, ms=1e3 * np.asarray(seconds), series=name)]
+    x, color = batch_axis(domain=(1, 1024)), legend_colors(names, [LIMIT, MOE, DENSE][:len(lines)] + [MEASURED, SERIES[4]][:len(measured)])
+    y = alt.Y("ms:Q", title="milliseconds", axis=alt.Axis(values=[0.1, 0.2, 0.5, 1, 2, 5, 10], format=".1~f"),
+              scale=alt.Scale(type="log", domain=[0.1, 20], nice=False))
+    shape = alt.Shape("series:N", legend=None, scale=alt.Scale(domain=list(measured), range=["circle", "diamond"]))
+    dash = alt.StrokeDash("series:N", legend=None, scale=alt.Scale(domain=list(lines), range=[[6, 4], [1, 0], [2, 3]][:len(lines)]))
+    return finish(alt.layer(
+        alt.Chart(alt.Data(values=table)).mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color, strokeDash=dash),
+        alt.Chart(alt.Data(values=dots)).mark_point(filled=True, size=90, opacity=1, aria=False).encode(x=x, y=y, color=color, shape=shape),
+    ).properties(width=WIDTH, height=HEIGHT),
+        "Milliseconds of a layer's routed experts against the batch, log-log: " + "; ".join(names) + ". The measured points rise with the experts "
+        "touched, from one to about thirty times; active parameters alone predict a flat line.")
