@@ -36,8 +36,8 @@ clean:  ## remove what was built (keeps .venv)
 	rm -rf _build .pytest_cache .ruff_cache .hypothesis
 
 $(VENV)/pyvenv.cfg:
-	@command -v $(PYTHON) >/dev/null || { \
-		echo "Python 3.11 or newer is needed and '$(PYTHON)' was not found: install it, or run make PYTHON=/path/to/python3." >&2; exit 1; }
+	@$(PYTHON) -c '' 2>/dev/null || { \
+		echo "Python 3.11 or newer is needed and '$(PYTHON)' does not run: install it, or run make PYTHON=/path/to/python3." >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "Python 3.11 or newer is needed and '$(PYTHON)' is $$($(PYTHON) -V 2>&1): run make PYTHON=/path/to/a/newer/python3." >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
