@@ -211,7 +211,7 @@ def ridges(devices, intensity, mark, mark_says):
         x=x, y=y, text=alt.Text("ridge:Q", format=".0f"))
     one = alt.Chart(alt.Data(values=[{"at": mark, "says": mark_says}]))
     top = alt.value(-8)
-    rule = one.mark_rule(color=MUTED, strokeDash=[5, 4], strokeWidth=2, aria=False).encode(x="at:Q")
+    rule = one.mark_rule(color="currentColor", strokeDash=[5, 4], strokeWidth=2, aria=False).encode(x="at:Q")
     says = one.mark_text(align="left", dx=5, aria=False).encode(x="at:Q", y=top, text="says:N")
     return finish(alt.layer(bars, text, rule, says).properties(width=WIDTH, height=alt.Step(26)),
                   "Ridge points in FLOP per byte: "
@@ -225,6 +225,7 @@ def shapes(batch, computed, dropped):
     Parameters
     ----------
     batch : array_like [n]
+        Marked by points: between them a capacity, a whole number, jumps.
     computed : dict of str to array_like [n]
         Rows computed over rows that carry a token: three tiles, then two capacities.
     dropped : dict of str to array_like [n]
@@ -238,8 +239,8 @@ def shapes(batch, computed, dropped):
     def lines(table, y):
         data = [row for name, values in table.items()
                 for row in rows(batch=batch, value=np.asarray(values, float), series=name)]
-        return alt.Chart(alt.Data(values=data)).mark_line(strokeWidth=2.5, clip=True, aria=False).encode(
-            x=x, y=y, color=color, strokeDash=dash).properties(width=300, height=260)
+        return alt.Chart(alt.Data(values=data)).mark_line(
+            strokeWidth=2.5, point=alt.OverlayMarkDef(size=22), aria=False).encode(x=x, y=y, color=color, strokeDash=dash).properties(width=300, height=260)
 
     left = lines(computed, alt.Y("value:Q", title="rows computed per token's row",
                                  axis=alt.Axis(values=[4**i for i in range(5)], format="d"),
@@ -269,9 +270,9 @@ def time_ratio(batch, ratios, peak, peak_says, ends):
     for name, values in ratios.items():
         table += rows(batch=batch, ratio=np.asarray(values, float), series=name)
         marks += rows(batch=peak, ratio=float(np.interp(peak, batch, values)), series=name)
-    marks = [{**row, "text": digits(row["ratio"]), "end": ends[row["series"]], "one": 1} for row in marks]
+    marks = [{**row, "text": f"{row['ratio']:.1f}", "end": ends[row["series"]], "one": 1} for row in marks]
     x, color = batch_axis(domain=(1, 16384)), legend_colors(names, [MOE, "#B8860B", "#B0447C"][:len(names)])
-    y = alt.Y("ratio:Q", title="step time, MoE over its twin", scale=alt.Scale(domain=[0, 22]),
+    y = alt.Y("ratio:Q", title="step time, MoE over its twin", scale=alt.Scale(domain=[-0.8, 22], nice=False),
               axis=alt.Axis(values=[1, 5, 10, 15, 20]))
     rule = alt.Chart(alt.Data(values=[{"batch": peak, "says": peak_says, "top": 22}]))
     at = alt.Chart(alt.Data(values=marks))
@@ -470,7 +471,7 @@ def cache_by_context(context, held, read):
 
     def view(lines, title):
         table = [row for name, size in lines.items() for row in rows(context=context, size=size, series=name)]
-        y = log_axis("size", "bytes per token of context", (50, 4e5))
+        y = log_axis("size", "bytes per token of context", (1e3, 4e5))
         return alt.Chart(alt.Data(values=table), title=title, width=WIDTH // 2, height=HEIGHT).mark_line(
             strokeWidth=2.5, aria=False).encode(x=x, y=y, color=legend_colors(held, colors))
 
@@ -479,49 +480,56 @@ def cache_by_context(context, held, read):
         "windows and fixed states make it fall with context; an index lets what is read fall while what is held stays.")
 
 
+def share_axis(field):
+    """The y axis of every figure over coverage."""
+    return alt.Y(f"{field}:Q", title="share of the experts touched", axis=alt.Axis(format=".0%"),
+                 scale=alt.Scale(domain=[0, 1]))
+
+
 def wall():
     """Every expert of a layer as a square, lit by its tokens in one step, beside the coverage curve.
 
-    Data sets: ``wall`` (router, batch, and the lists tokens, expert, row, column), ``curve`` (router, batch, share, low, high,
-    uniform), ``step`` (router, batch, share). Choices: router, batch.
+    Data sets: ``wall`` (router, batch, and the lists tokens, expert, row, column), ``curve`` (router, batch, share, low,
+    high, uniform), ``step`` (router, batch, share). Choices: router, batch.
     """
     here = "datum.router == router && datum.batch == batch"
-    square = alt.Chart(alt.NamedData("wall")).transform_filter(here).transform_flatten(["tokens", "expert", "row", "column"])
-    place = {"x": alt.X("column:O", axis=None, scale=alt.Scale(paddingInner=0.14, paddingOuter=0)),
-             "y": alt.Y("row:O", axis=None, scale=alt.Scale(paddingInner=0.14, paddingOuter=0)),
+    square = alt.Chart(alt.NamedData("wall")).transform_filter(here).transform_flatten(
+        ["tokens", "expert", "row", "column"])
+    gap = alt.Scale(paddingInner=0.14, paddingOuter=0)
+    place = {"x": alt.X("column:O", axis=None, scale=gap), "y": alt.Y("row:O", axis=None, scale=gap),
              "tooltip": [alt.Tooltip("expert:O", title="expert"), alt.Tooltip("tokens:Q", title="tokens")]}
-    heat = alt.Color("tokens:Q", title="tokens (an outline has none)", scale=alt.Scale(
-        type="log", domain=[1, 32], clamp=True, scheme=alt.SchemeParams(name=HEAT, extent=[0.25, 1])),
-        legend=alt.Legend(values=[1, 2, 4, 8, 16, 32], format=",d", orient="bottom", gradientLength=200, titleLimit=0))
+    bottom = {"orient": "bottom", "titleFontWeight": "normal", "titleLimit": 0}
+    heat = alt.Color("tokens:Q", title="tokens; an outline has none", scale=alt.Scale(
+        type="log", domain=[1, 32], clamp=True, scheme=alt.SchemeParams(name=HEAT, extent=[0.3, 1])),
+        legend=alt.Legend(**bottom, values=[1, 2, 4, 8, 16, 32], format=",d", gradientLength=200))
     squares = alt.layer(
         square.transform_filter("datum.tokens == 0").mark_rect(
-            cornerRadius=2, fill="transparent", stroke="currentColor", strokeOpacity=0.3, aria=False).encode(**place),
-        square.transform_filter("datum.tokens > 0").mark_rect(cornerRadius=2, aria=False).encode(**place, color=heat),
-    ).properties(width=300, height=300, title="One simulated step: tokens of each expert")
-    x, domain = batch_axis(domain=(1, 512)), [0, 1]
-    y = alt.Y("share:Q", title="share of the experts touched", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=domain))
+            cornerRadius=3, fill="transparent", stroke="currentColor", strokeOpacity=0.3, aria=False).encode(**place),
+        square.transform_filter("datum.tokens > 0").mark_rect(cornerRadius=3, aria=False).encode(**place, color=heat),
+    ).properties(width=300, height=300, title="One simulated step: each square an expert")
+    x, y = batch_axis(domain=(1, 512)), share_axis("share")
     names = ["expected", "expected if uniform", "this step"]
-    color = legend_colors(names, [MOE, LIMIT, SERIES[4]])
+    color = legend_colors(names, [MOE, LIMIT, SERIES[4]]).legend(**bottom, labelLimit=0)
+    dash = alt.StrokeDash("series:N", legend=None, scale=alt.Scale(domain=names, range=[[1, 0], [6, 4], [1, 0]]))
     curve = alt.Chart(alt.NamedData("curve")).transform_filter("datum.router == router")
     lines = curve.transform_fold(["share", "uniform"], as_=["which", "touched"]).transform_filter(
-        "datum.which == 'share' || datum.uniform > datum.share + 1e-4").transform_calculate(
+        "isValid(datum.touched)").transform_calculate(
         series=f"datum.which == 'share' ? {names[0]!r} : {names[1]!r}")
     step = alt.Chart(alt.NamedData("step")).transform_filter(here).transform_calculate(series=repr(names[2]))
     at = curve.transform_filter("datum.batch == batch").transform_calculate(series=repr(names[0]))
-    band = curve.transform_filter("isValid(datum.low)")
-    coverage = alt.layer(
-        band.mark_area(color=MOE, opacity=0.18, aria=False).encode(x=x, y=alt.Y("low:Q", scale=alt.Scale(domain=domain)), y2="high:Q"),
-        lines.mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=alt.Y("touched:Q", title=y.title, axis=y.axis, scale=y.scale), color=color,
-                                                            strokeDash=alt.StrokeDash("series:N", legend=None, scale=alt.Scale(
-                                                                domain=names, range=[[1, 0], [6, 4], [1, 0]]))),
+    band, smooth = curve.transform_filter("isValid(datum.low)"), {"interpolate": "monotone", "aria": False}
+    expected = alt.layer(
+        band.mark_area(color=MOE, opacity=0.2, **smooth).encode(x=x, y=share_axis("low"), y2="high:Q"),
+        lines.mark_line(strokeWidth=2.5, **smooth).encode(x=x, y=share_axis("touched"), color=color, strokeDash=dash),
         at.mark_rule(color=MUTED, aria=False).encode(x=x),
         step.mark_point(shape="diamond", filled=True, size=130, opacity=1, aria=False).encode(x=x, y=y, color=color),
         at.mark_point(size=190, strokeWidth=2.5, opacity=1, aria=False).encode(x=x, y=y, color=color),
-    ).properties(width=300, height=300, title="Over many steps: two standard deviations shaded")
-    return finish(alt.hconcat(squares, coverage, spacing=28).resolve_scale(color="independent"),
-                  "Left, a square for every expert of a layer, lit by the tokens it gets in one simulated step; experts without a token are "
-                  "outlines. Right, the share of experts touched against the batch, with a dot at the chosen batch. At 64 tokens about 34 of 256 "
-                  "squares are dark.")
+    ).properties(width=300, height=300, title="Over many steps (shaded: ± 2 standard deviations)")
+    return finish(
+        alt.hconcat(squares, expected, spacing=28).resolve_scale(color="independent"),
+        "Left, a square for every expert of a layer, lit by the tokens it gets in one simulated step; experts without a "
+        "token are outlines. Right, the share of experts touched against the batch, with a dot at the chosen batch. At "
+        "64 tokens 34 of 256 squares are dark.")
 
 
 def coverage():
@@ -531,46 +539,51 @@ def coverage():
     """
     curve = alt.Chart(alt.NamedData("curve")).transform_filter(
         "datum.num_experts == num_experts && datum.top_k == top_k && datum.skew == skew")
-    names = ["this router", "uniform: the upper bound"]
-    x, color = batch_axis(domain=(1, 8192)), legend_colors(names, [MOE, LIMIT])
-    y = alt.Y("touched:Q", title="share of the experts touched", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1]))
+    names, smooth = ["this router", "uniform: the upper bound"], {"interpolate": "monotone", "aria": False}
+    x, y = batch_axis(domain=(1, 8192)), share_axis("touched")
+    color = legend_colors(names, [MOE, LIMIT]).legend(symbolType="stroke", labelLimit=0)
     lines = curve.transform_fold(["share", "uniform"], as_=["which", "touched"]).transform_calculate(
         series=f"datum.which == 'share' ? {names[0]!r} : {names[1]!r}")
-    here = lines.transform_filter("datum.batch == batch && datum.which == 'share'")
+    mine, bound = (lines.transform_filter(f"datum.which == '{which}'") for which in ("share", "uniform"))
+    here = mine.transform_filter("datum.batch == batch")
+    label = alt.Text("touched:Q", format=".0%")
     return finish(alt.layer(
-        lines.transform_filter("datum.which == 'uniform'").mark_line(strokeWidth=2, strokeDash=[6, 4], aria=False).encode(x=x, y=y, color=color),
-        lines.transform_filter("datum.which == 'share'").mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color),
+        bound.mark_line(strokeWidth=2, strokeDash=[6, 4], **smooth).encode(x=x, y=y, color=color),
+        mine.mark_line(strokeWidth=2.5, **smooth).encode(x=x, y=y, color=color),
         here.mark_rule(color=MUTED, aria=False).encode(x=x),
         here.mark_point(filled=True, size=130, opacity=1, aria=False).encode(x=x, y=y, color=color),
-        here.mark_text(align="left", dx=10, dy=12, fontWeight="bold", aria=False).encode(x=x, y=y, text=alt.Text("touched:Q", format=".0%")),
+        here.mark_text(align="left", dx=10, dy=14, fontWeight="bold", aria=False).encode(x=x, y=y, text=label),
     ).properties(width=WIDTH, height=HEIGHT),
-        "Share of a layer's experts that a step touches against the batch. The curve rises steeply and then levels off; a skewed router "
-        "stays below the uniform one.")
+        "Share of a layer's experts that a step touches against the batch. The curve rises steeply and then levels off; "
+        "a skewed router stays below the uniform one.")
 
 
 def speculation(names):
     """Gain of a draft against batch, a line a model, with a rule at 1 and one server measured by NVIDIA.
 
-    Data sets: ``curve`` (acceptance, draft, copy, batch, and a gain g0, g1, ... for each of `names`), ``measured`` (draft, batch,
-    gain). Choices: acceptance, draft, copy.
+    Data sets: ``curve`` (acceptance, draft, copy, batch, and a gain g0, g1, ... for each of `names`), ``measured``
+    (draft, batch, gain). Choices: acceptance, draft, copy.
     """
     keys, server = [f"g{i}" for i in range(len(names))], "DeepSeek-R1 on 8 B200, measured by NVIDIA"
-    x, domain = batch_axis("sequences being served (batch)", domain=(1, 8192)), [0.6, 4.2]
-    y = alt.Y("gain:Q", title="tokens per second, with draft over without", axis=alt.Axis(values=[0.6, 0.8, 1, 1.5, 2, 3, 4], format=".1f"),
-              scale=alt.Scale(type="log", domain=domain, clamp=True, nice=False))
-    color = legend_colors([*names, server], [MOE, SERIES[4], DENSE, SERIES[5]][:len(names)] + [MEASURED])
+    x = batch_axis("sequences being served (batch)", domain=(0.85, 8192))
+    y = alt.Y("gain:Q", title="speed with the draft over without", axis=alt.Axis(values=[0.7, 1, 1.5, 2, 3, 4], format=".1f"),
+              scale=alt.Scale(type="log", domain=[0.7, 4.2], clamp=True, nice=False))
+    color = legend_colors([*names, server], [MOE, SERIES[4], DENSE, SERIES[5]][:len(names)] + [MEASURED]).legend(
+        symbolType="stroke", labelLimit=0)
     lines = alt.Chart(alt.NamedData("curve")).transform_filter(
         "datum.acceptance == acceptance && datum.draft == draft && datum.copy == copy").transform_fold(
         keys, as_=["which", "gain"]).transform_calculate(series=f"{dict(zip(keys, names, strict=True))!r}[datum.which]")
-    point = alt.Chart(alt.NamedData("measured")).transform_filter("datum.draft == draft").transform_calculate(series=repr(server))
+    point = alt.Chart(alt.NamedData("measured")).transform_filter("datum.draft == draft").transform_calculate(
+        series=repr(server))
+    rule = alt.Chart(alt.Data(values=[{"gain": 1}]))
     return finish(alt.layer(
-        alt.Chart(alt.Data(values=[{"gain": 1}])).mark_rule(color=MUTED, strokeWidth=2, strokeDash=[6, 4], aria=False).encode(y=y),
+        rule.mark_rule(color=MUTED, strokeWidth=2, strokeDash=[6, 4], aria=False).encode(y=y),
         lines.mark_line(strokeWidth=2.5, interpolate="monotone", aria=False).encode(x=x, y=y, color=color),
         point.mark_point(shape="diamond", filled=True, size=150, opacity=1, aria=False).encode(x=x, y=y, color=color),
     ).properties(width=WIDTH, height=340),
-        "Speed-up by a draft against the number of sequences, log-log, with a rule at 1. The mixture of 256 experts dips towards 1 at a few sequences, "
-        "rises to its ceiling at some hundred and falls below 1 once computing binds. The dense model starts at its ceiling and falls "
-        "much earlier.")
+        "Speed-up by a draft against the number of sequences, log-log, with a rule at 1. The mixture of 256 experts dips "
+        "towards 1 at a few sequences, rises to its ceiling at some hundred and falls below 1 once computing binds. The "
+        "dense model starts at its ceiling and falls much earlier.")
 
 
 def covered(panels):
@@ -585,7 +598,7 @@ def covered(panels):
     views, names = [], list(dict.fromkeys(name for panel in panels.values() for name in [*panel["lines"], *panel.get("points", {})]))
     color = legend_colors(names, [LIMIT, MEASURED, MOE, SERIES[4]][:len(names)])
     dash = alt.StrokeDash("series:N", legend=None, scale=alt.Scale(domain=names, range=[[6, 4]] + [[1, 0]] * (len(names) - 1)))
-    y = alt.Y("share:Q", title="share of the experts touched", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1]))
+    y = share_axis("share")
     for title, panel in panels.items():
         batch = np.asarray(panel["batch"], float)
         x = batch_axis(domain=(1, float(batch.max())))
