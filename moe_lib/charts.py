@@ -400,7 +400,7 @@ def memory_bill():
         used.mark_bar(height=5, aria=False).encode(x=x, x2="used", y=y, color=color),
         rule.encode(x=at, color=color),
         last.mark_text(align="right", fontWeight="bold", **above).encode(x=at, text="text:N"),
-    ).properties(width=WIDTH, height=alt.Step(34)),
+    ).properties(width=WIDTH, height=210),
         "Gigabytes that must be held, one bar for each item, end to end: routed experts, shared experts, attention, embedding and head, "
         "the rest, the caches. Dashed rules show where each device is full. A thin bar shows the share that one token reads.")
 
@@ -427,7 +427,7 @@ def cache_per_token(table, published):
         models.mark_point(filled=True, size=90, opacity=1, aria=False).encode(x=x, y=y, color=color),
         theirs.mark_point(shape="diamond", size=260, strokeWidth=2, aria=False).encode(x=x, y=y, color=color),
         models.mark_text(align="left", dx=14, aria=False).encode(x=x, y=y, text=alt.Text("size:Q", format=",d")),
-    ).properties(width=WIDTH, height=alt.Step(20)),
+    ).properties(width=WIDTH, height=20 * len(table)),
         "Bytes of cache per token of each model, log scale, from half a megabyte down to 5.5 kilobytes. A line leads to what a further "
         "token takes once the windows are full. Diamonds are figures that others published.")
 
@@ -451,7 +451,7 @@ def sparsity(table):
         models.mark_rule(strokeWidth=1, opacity=0.5, color=MUTED, aria=False).encode(x=alt.X("ratio:Q"), x2="limit", y=y),
         limit.mark_tick(thickness=3, size=14, aria=False).encode(x=at, y=y, color=color),
         ratio.mark_point(filled=True, opacity=0.9, aria=False).encode(x=alt.X("ratio:Q", scale=scale), y=y, color=color, size=size),
-    ).properties(width=WIDTH, height=alt.Step(21)),
+    ).properties(width=WIDTH, height=21 * len(table)),
         "Total over active parameters of each model, as a dot, left of its limit, the number of experts over the number chosen. Models "
         "with many small experts reach ratios near 20; models with few large ones stay below 4.")
 

@@ -610,12 +610,12 @@ def wall():
 
     def dark(router, batch):
         E, k, p = routers[router]
-        spread = f" ± {charts.digits(experts_touched_std(E, k, batch))}" if p is None else ""
-        return f"{charts.digits(E * (1 - expected(router, batch)))}{spread}"
+        spread = f" ± {experts_touched_std(E, k, batch):.1f}" if p is None else ""
+        return f"{E * (1 - expected(router, batch)):.1f}{spread}"
 
     def per_expert(router, batch):
         load = tokens(router, batch)
-        return f"{charts.digits(load[load > 0].mean())} (over all: {charts.digits(load.mean())})"
+        return f"{load[load > 0].mean():.1f} (over all: {load.mean():.1f})"
 
     readouts = {
         "Dark in this step": lambda router, batch: f"{np.sum(tokens(router, batch) == 0)} of {routers[router][0]}",
