@@ -411,6 +411,7 @@ def roofline(config=None):
     """
     models = _Models(config)
     devices = {slug: DEVICES[slug] for slug in DEVICES if "bf16" in DEVICES[slug].peak_flops_per_s}
+
     def step(model, precision, batch):
         return decode_step(model, batch, weight_bytes=WEIGHT_BYTES[precision])
 
@@ -439,12 +440,12 @@ def roofline(config=None):
 
     def ridge(precision, device):
         dtype = _arithmetic(precision, devices[device])
-        return f"{ridge_point(devices[device], dtype):.0f} FLOP/byte ({dtype.upper()} arithmetic)"
+        return f"{ridge_point(devices[device], dtype):.0f} FLOP/byte, {dtype.upper()}"
 
     def share(model, precision, device, batch):
-        at = [step(of, precision, batch).intensity for of in (models[model], dense_twin(models[model]))]
         peak = devices[device].peak(_arithmetic(precision, devices[device]))
-        return "at most {} % (twin: {} %)".format(*(charts.digits(100 * rate(x, precision, device) / peak) for x in at))
+        at_most = rate(step(models[model], precision, batch).intensity, precision, device) / peak
+        return f"at most {charts.digits(100 * at_most)} %"
 
     def time(model, precision, device, batch):
         needed = _devices_needed(models[model], precision, devices[device])
