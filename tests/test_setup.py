@@ -77,7 +77,7 @@ def setup(make, tmp_path):
     "script, sentence",
     [
         ("exit 127", "Python 3.11 or newer is needed and .* does not run"),
-        ('[ "$1" = -V ] && echo Python 3.9.2 || [ -z "$2" ]', "Python 3.11 or newer is needed and .* is Python 3.9.2: "),
+        ('[ "$1" = -V ] && echo Python 3.9.2 || [ -z "$2" ]', "Python 3.11 or newer is needed and .* is Python 3.9.2"),
         (f'case "$2" in *ensurepip*) exit 1;; *) exec {sys.executable} "$@";; esac', "lacks the venv module"),
     ],
 )
