@@ -213,7 +213,7 @@ def ridges(devices, intensity, mark, mark_says):
     top = alt.value(-8)
     rule = one.mark_rule(color="currentColor", strokeDash=[5, 4], strokeWidth=2, aria=False).encode(x="at:Q")
     says = one.mark_text(align="left", dx=5, aria=False).encode(x="at:Q", y=top, text="says:N")
-    return finish(alt.layer(bars, text, rule, says).properties(width=WIDTH, height=alt.Step(26)),
+    return finish(alt.layer(bars, text, rule, says).properties(width=WIDTH, height=26 * len(devices)),
                   "Ridge points in FLOP per byte: "
                   + ", ".join(f"{name} {value:.0f}" for name, value in zip(devices, intensity, strict=True))
                   + f". A dashed rule marks {mark_says}, far to the left of every bar's end.")
@@ -311,7 +311,7 @@ def ladder(batches, says):
         base.mark_text(align="left", dx=9, fontWeight="bold", fontSize=14, aria=False).encode(
             x=x, y=y, text=alt.Text("batch:Q", format=",.0f")),
         base.mark_text(align="left", dy=-14, aria=False).encode(x=alt.value(2), y=y, text="says:N"),
-    ).properties(width=WIDTH, height=alt.Step(48)),
+    ).properties(width=WIDTH, height=48 * len(says)),
         "Batches on a log axis: " + "; ".join(f"{b:,.0f}, {what}" for b, what in zip(batches, says, strict=True)) + ".")
 
 
@@ -377,16 +377,16 @@ ALWAYS, CACHE = "#B0447C", "#B8860B"  # what every token reads; keys and values
 def memory_bill():
     """What must be held, item by item, each bar starting where the last one ends; the devices that hold it as rules.
 
-    Data sets: ``bill`` (key, label, series, start, end, used in GB; the key names model and precision, for caches also sequences and
-    context), ``devices`` (device, count, begins, ends in GB). Choices: model, precision, device, sequences, context. The axis ends where
-    the last device needed ends.
+    Data sets: ``bill`` (key, label, series, start, end, used in GB; the key names model and precision, for caches also
+    sequences and context), ``devices`` (device, count, begins, ends in GB). Choices: model, precision, device, sequences,
+    context. The axis ends where the last device needed ends.
     """
     weights, whole = "model + '|' + precision", "model + '|' + precision + '|' + sequences + '|' + context"
     bill = alt.Chart(alt.NamedData("bill")).transform_filter(f"datum.key == {weights} || datum.key == {whole}")
     needed = alt.Chart(alt.NamedData("devices")).transform_filter("datum.device == device").transform_calculate(
         key=whole).transform_lookup("key", alt.LookupData(alt.NamedData("bill"), "key", ["end"])).transform_filter(
         "datum.begins < datum.end")
-    names = ["routed experts", "used by every token", "cache", "read by one token", "one more device"]
+    names = ["routed experts", "always used", "cache", "read by one token", "device full"]
     x = alt.X("start:Q", title="resident, GB", scale=alt.Scale(nice=False), axis=alt.Axis(format=",~r", tickCount=5))
     y = alt.Y("label:N", sort=None, title=None, axis=alt.Axis(domain=False, ticks=False, labelLimit=0))
     color = legend_colors(names, [MOE, ALWAYS, CACHE, "currentColor", LIMIT])
@@ -401,8 +401,13 @@ def memory_bill():
         rule.encode(x=at, color=color),
         last.mark_text(align="right", fontWeight="bold", **above).encode(x=at, text="text:N"),
     ).properties(width=WIDTH, height=210),
-        "Gigabytes that must be held, one bar for each item, end to end: routed experts, shared experts, attention, embedding and head, "
-        "the rest, the caches. Dashed rules show where each device is full. A thin bar shows the share that one token reads.")
+        "Gigabytes that must be held, one bar for each item, end to end: routed experts, shared experts, attention, embedding "
+        "and head, the rest, the caches. Dashed rules show where each device is full. A thin bar shows what one token reads.")
+
+
+def _rows_axis():
+    """The y axis of a figure with one model a row, in the order given."""
+    return alt.Y("label:N", sort=None, title=None, axis=alt.Axis(labelLimit=0, grid=True, ticks=False, domain=False))
 
 
 def cache_per_token(table, published):
@@ -411,25 +416,27 @@ def cache_per_token(table, published):
     Parameters
     ----------
     table : list of dict
-        Rows with label, series (its kind of model), size and beyond (bytes per token; beyond the windows), largest first.
+        Rows with label, series (mixture of experts or dense model), size and beyond (bytes per token; beyond the windows),
+        in order.
     published : list of dict
         Rows with label and size, as others published them.
     """
-    names = ["mixture of experts", "dense model", "published by others"]
-    y = alt.Y("label:N", sort=None, title=None, axis=alt.Axis(labelLimit=0, grid=True, ticks=False, domain=False))
-    x = alt.X("size:Q", title="bytes of cache per token, BF16", scale=alt.Scale(type="log", domain=[4e3, 1.6e6], nice=False),
-              axis=alt.Axis(format="~s", values=[4e3, 1e4, 2e4, 4e4, 1e5, 2e5, 4e5, 1e6]))
-    color = legend_colors(names, [MOE, DENSE, MEASURED])
-    models = alt.Chart(alt.Data(values=table))
-    theirs = alt.Chart(alt.Data(values=[{**row, "series": names[2]} for row in published]))
+    names = ["mixture of experts", "dense model", "published"]
+    ticks = [4e3, 1e4, 2e4, 4e4, 1e5, 2e5, 4e5, 1e6]
+    x = alt.X("size:Q", title="bytes per token", scale=alt.Scale(type="log", domain=[4e3, 1.6e6], nice=False),
+              axis=alt.Axis(format="~s", values=ticks))
+    y, color = _rows_axis(), legend_colors(names, [MOE, DENSE, MEASURED])
+    models, theirs = alt.Chart(alt.Data(values=table)), alt.Chart(alt.Data(values=published))
+    roomy = {"expr": "width < 320 ? 0 : 1"}  # a phone has no room for the numbers
     return finish(alt.layer(
         models.mark_rule(strokeWidth=3, aria=False).encode(x=alt.X("beyond:Q"), x2="size", y=y, color=color),
         models.mark_point(filled=True, size=90, opacity=1, aria=False).encode(x=x, y=y, color=color),
-        theirs.mark_point(shape="diamond", size=260, strokeWidth=2, aria=False).encode(x=x, y=y, color=color),
-        models.mark_text(align="left", dx=14, aria=False).encode(x=x, y=y, text=alt.Text("size:Q", format=",d")),
+        theirs.transform_calculate(series=repr(names[2])).mark_point(
+            shape="diamond", size=260, strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color),
+        models.mark_text(align="left", dx=14, opacity=roomy, aria=False).encode(x=x, y=y, text=alt.Text("size:Q", format=",d")),
     ).properties(width=WIDTH, height=20 * len(table)),
-        "Bytes of cache per token of each model, log scale, from half a megabyte down to 5.5 kilobytes. A line leads to what a further "
-        "token takes once the windows are full. Diamonds are figures that others published.")
+        "Bytes of cache per token of each model in BF16, log scale, from half a megabyte down to 5.5 kilobytes. A line leads to "
+        "what a further token takes once the windows are full. Diamonds are figures that others published.")
 
 
 def sparsity(table):
@@ -440,20 +447,22 @@ def sparsity(table):
     table : list of dict
         Rows with label, ratio (total / active), limit (E / k) and expert (parameters of one expert), in order.
     """
-    names = ["total / active (area: one expert)", "number of experts / chosen"]
-    y = alt.Y("label:N", sort=None, title=None, axis=alt.Axis(labelLimit=0, grid=True, ticks=False, domain=False))
+    names = ["total / active", "experts / chosen"]
+    y, color = _rows_axis(), legend_colors(names, [MOE, LIMIT])
     scale = alt.Scale(type="log", domain=[2, 160], nice=False)
-    color, models = legend_colors(names, [MOE, LIMIT]), alt.Chart(alt.Data(values=table))
-    size = alt.Size("expert:Q", legend=None, scale=alt.Scale(type="linear", domain=[0, 2e8], range=[20, 700]))
+    axis = alt.Axis(values=[2, 4, 8, 16, 32, 64, 128], format="d")
+    size = alt.Size("expert:Q", legend=None, scale=alt.Scale(type="linear", domain=[0, 2e8], range=[20, 600]))
+    models = alt.Chart(alt.Data(values=table))
     limit, ratio = models.transform_calculate(series=repr(names[1])), models.transform_calculate(series=repr(names[0]))
-    at = alt.X("limit:Q", scale=scale, title="times, log scale", axis=alt.Axis(values=[2, 4, 8, 16, 32, 64, 128], format="d"))
     return finish(alt.layer(
-        models.mark_rule(strokeWidth=1, opacity=0.5, color=MUTED, aria=False).encode(x=alt.X("ratio:Q"), x2="limit", y=y),
-        limit.mark_tick(thickness=3, size=14, aria=False).encode(x=at, y=y, color=color),
-        ratio.mark_point(filled=True, opacity=0.9, aria=False).encode(x=alt.X("ratio:Q", scale=scale), y=y, color=color, size=size),
+        models.mark_rule(strokeWidth=1, opacity=0.5, color=MUTED, aria=False).encode(x="ratio:Q", x2="limit", y=y),
+        limit.mark_tick(thickness=3, size=14, opacity=1, aria=False).encode(
+            x=alt.X("limit:Q", scale=scale, title="times, log scale", axis=axis), y=y, color=color),
+        ratio.mark_point(filled=True, opacity=0.9, aria=False).encode(
+            x=alt.X("ratio:Q", scale=scale), y=y, color=color, size=size),
     ).properties(width=WIDTH, height=21 * len(table)),
-        "Total over active parameters of each model, as a dot, left of its limit, the number of experts over the number chosen. Models "
-        "with many small experts reach ratios near 20; models with few large ones stay below 4.")
+        "Total over active parameters of each model, as a dot, left of its limit, the number of experts over the number chosen. "
+        "Models with many small experts reach ratios near 20; models with few large ones stay below 4.")
 
 
 def cache_by_context(context, held, read):
@@ -465,19 +474,24 @@ def cache_by_context(context, held, read):
     held, read : dict of str to array_like [n]
         Bytes per token of context by model, the first one for comparison.
     """
-    colors = [MUTED, *SERIES][:len(held)]
-    x = alt.X("context:Q", title="tokens of context", scale=alt.Scale(type="log", domain=[min(context), max(context)], nice=False),
-              axis=alt.Axis(values=[2**10, 2**12, 2**14, 2**16, 2**18, 2**20], labelExpr="datum.value < 1e6 ? datum.value / 1024 + 'k' : '1M'"))
+    color = legend_colors(held, [MUTED, *SERIES][:len(held)])
+    scale = alt.Scale(type="log", domain=[min(context), max(context)], nice=False)
+    says = "datum.value < 1e6 ? datum.value / 1024 + 'k' : '1M'"
+    axis = alt.Axis(values=[2**power for power in range(10, 21, 2)], labelExpr=says)
 
     def view(lines, title):
         table = [row for name, size in lines.items() for row in rows(context=context, size=size, series=name)]
-        y = log_axis("size", "bytes per token of context", (1e3, 4e5))
         return alt.Chart(alt.Data(values=table), title=title, width=WIDTH // 2, height=HEIGHT).mark_line(
-            strokeWidth=2.5, aria=False).encode(x=x, y=y, color=legend_colors(held, colors))
+            strokeWidth=2.5, aria=False).encode(
+            x=alt.X("context:Q", title="tokens of context", scale=scale, axis=axis), color=color,
+            y=log_axis("size", "bytes per token of context", (1e3, 4e5)))
 
-    return finish(alt.hconcat(view(held, "held"), view(read, "read in a step")),
-        "Bytes of cache per token of context, held and read in a step, for seven models. With one entry per token the line is flat; "
-        "windows and fixed states make it fall with context; an index lets what is read fall while what is held stays.")
+    figure = finish(alt.hconcat(view(held, "held"), view(read, "read in a step")),
+        "Bytes of cache per token of context, held and read in a step, for seven models. With one entry per token the line is "
+        "flat; windows and fixed states make it fall with context; an index lets what is read fall while what is held stays.")
+    figure.config["legend"]["columns"] = 4
+    return figure
+
 
 
 def share_axis(field):
@@ -586,7 +600,7 @@ def speculation(names):
         "dense model starts at its ceiling and falls much earlier.")
 
 
-def covered(panels):
+def covered(panels, by_others=False):
     """Share of experts touched against batch in views side by side: curves, and points simulated.
 
     Parameters
@@ -594,24 +608,30 @@ def covered(panels):
     panels : dict of str to dict
         Title to {"batch": [n], "lines": {name: [n] or [curves, n]}, "points": {name: [n]}}, points optional. The first line
         is the uniform formula, drawn dashed; names are the same in every panel.
+    by_others : bool
+        The second line comes from what others measured.
     """
-    views, names = [], list(dict.fromkeys(name for panel in panels.values() for name in [*panel["lines"], *panel.get("points", {})]))
-    color = legend_colors(names, [LIMIT, MEASURED, MOE, SERIES[4]][:len(names)])
-    dash = alt.StrokeDash("series:N", legend=None, scale=alt.Scale(domain=names, range=[[6, 4]] + [[1, 0]] * (len(names) - 1)))
+    series = (name for panel in panels.values() for name in [*panel["lines"], *panel.get("points", {})])
+    views, names = [], list(dict.fromkeys(series))
+    color = legend_colors(names, [LIMIT, MEASURED if by_others else MOE, SERIES[4]][:len(names)])
+    dash = alt.StrokeDash("series:N", legend=None, scale=alt.Scale(
+        domain=names, range=[[6, 4]] + [[1, 0]] * (len(names) - 1)))
     y = share_axis("share")
     for title, panel in panels.items():
         batch = np.asarray(panel["batch"], float)
         x = batch_axis(domain=(1, float(batch.max())))
         curves = [row for name, shares in panel["lines"].items() for i, share in enumerate(np.atleast_2d(shares))
                   for row in rows(batch=batch, share=share, series=name, curve=i)]
-        dots = [row for name, share in panel.get("points", {}).items() for row in rows(batch=batch, share=np.asarray(share), series=name)]
-        views.append(alt.layer(
-            alt.Chart(alt.Data(values=curves)).mark_line(strokeWidth=2, aria=False).encode(
-                x=x, y=y, color=color, strokeDash=dash, detail="curve:N"),
-            alt.Chart(alt.Data(values=dots)).mark_point(filled=True, size=60, opacity=1, aria=False).encode(x=x, y=y, color=color),
-        ).properties(width=290, height=260, title=title))
-    return finish(alt.hconcat(*views) if len(views) > 1 else views[0].properties(width=WIDTH, height=HEIGHT),
-                  "Share of experts touched against the batch: " + "; ".join(panels) + f". Dashed: {names[0]}. The other curves lie below it.")
+        dots = [row for name, share in panel.get("points", {}).items()
+                for row in rows(batch=batch, share=np.asarray(share), series=name)]
+        lines = alt.Chart(alt.Data(values=curves)).mark_line(strokeWidth=2, interpolate="monotone", aria=False)
+        points = alt.Chart(alt.Data(values=dots)).mark_point(filled=True, size=60, opacity=1, aria=False)
+        views.append(alt.layer(lines.encode(x=x, y=y, color=color, strokeDash=dash, detail="curve:N"),
+                               points.encode(x=x, y=y, color=color)).properties(width=290, height=260, title=title))
+    one = views[0].properties(width=WIDTH, height=HEIGHT, title=alt.Undefined)
+    return finish(alt.hconcat(*views) if len(views) > 1 else one,
+                  f"Share of experts touched against the batch, {'; '.join(panels)}. Dashed: {names[0]}. The other curves "
+                  "lie below it.")
 
 
 def layer_times(batch, lines, measured):
@@ -621,21 +641,27 @@ def layer_times(batch, lines, measured):
     ----------
     batch : array_like [n]
     lines : dict of str to array_like [n]
-        Seconds by name, at most three: all experts that the batch touches, the coverage formula, active parameters only.
+        Seconds by name, at most three: the bound for the routing timed, the coverage formula, active parameters only.
     measured : dict of str to (array_like, array_like)
-        Name to batches and seconds.
+        Name to batches and seconds, at most two.
     """
-    names = [*lines, *measured]
-    table = [row for name, seconds in lines.items() for row in rows(batch=batch, ms=1e3 * np.asarray(seconds), series=name)]
-    dots = [row for name, (at, seconds) in measured.items() for row in rows(batch=at, ms=1e3 * np.asarray(seconds), series=name)]
-    x, color = batch_axis(domain=(1, 1024)), legend_colors(names, [LIMIT, MOE, DENSE][:len(lines)] + [MEASURED, SERIES[4]][:len(measured)])
+    names, series = [*lines, *measured], [LIMIT, MOE, DENSE][:len(lines)] + [MEASURED, SERIES[4]][:len(measured)]
+    table = [row for name, seconds in lines.items()
+             for row in rows(batch=batch, ms=1e3 * np.asarray(seconds), series=name)]
+    dots = [row for name, (at, seconds) in measured.items()
+            for row in rows(batch=at, ms=1e3 * np.asarray(seconds), series=name)]
+    x, color = batch_axis(domain=(1, 1024)), legend_colors(names, series)
     y = alt.Y("ms:Q", title="milliseconds", axis=alt.Axis(values=[0.1, 0.2, 0.5, 1, 2, 5, 10], format=".1~f"),
-              scale=alt.Scale(type="log", domain=[0.1, 20], nice=False))
+              scale=alt.Scale(type="log", domain=[0.1, 12], nice=False))
     shape = alt.Shape("series:N", legend=None, scale=alt.Scale(domain=list(measured), range=["circle", "diamond"]))
-    dash = alt.StrokeDash("series:N", legend=None, scale=alt.Scale(domain=list(lines), range=[[6, 4], [1, 0], [2, 3]][:len(lines)]))
+    dash = alt.StrokeDash("series:N", legend=None, scale=alt.Scale(
+        domain=list(lines), range=[[6, 4], [1, 0], [2, 3]][:len(lines)]))
+    curves = alt.Chart(alt.Data(values=table)).mark_line(strokeWidth=2.5, aria=False)
+    points = alt.Chart(alt.Data(values=dots)).mark_point(filled=True, size=90, opacity=1, aria=False)
     return finish(alt.layer(
-        alt.Chart(alt.Data(values=table)).mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color, strokeDash=dash),
-        alt.Chart(alt.Data(values=dots)).mark_point(filled=True, size=90, opacity=1, aria=False).encode(x=x, y=y, color=color, shape=shape),
+        curves.encode(x=x, y=y, color=color, strokeDash=dash),
+        points.encode(x=x, y=y, color=color, shape=shape),
     ).properties(width=WIDTH, height=HEIGHT),
-        "Milliseconds of a layer's routed experts against the batch, log-log: " + "; ".join(names) + ". The measured points rise with the experts "
-        "touched, from one to about thirty times; active parameters alone predict a flat line.")
+        "Milliseconds of a layer's routed experts against the batch, log-log: " + "; ".join(names) + ". The measured "
+        "points rise with the experts touched, some twenty-five times from 1 to 128 tokens; active parameters alone "
+        "predict a flat line.")

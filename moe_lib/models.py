@@ -151,14 +151,34 @@ class MoEModel:
         """True where some layers stop caching at a window or chunk: `kv_bytes_per_token` holds below it only."""
         return any(cache.window is not None and cache.values_per_token > 0 for cache in self.caches)
 
-    def kv_bytes_per_token(self, kv_bytes=2):
+    @property
+    def cache_kind(self):
+        """MHA, GQA, MQA or MLA; or windows, hybrid (a cache in some layers only), compressed, none.
+
+        >>> print(CATALOG["mixtral-8x7b"].cache_kind, CATALOG["deepseek-v3"].cache_kind, CATALOG["jamba"].cache_kind)
+        GQA MLA hybrid
+        """
+        key_is_value = any(c.flops_per_token > 2 * self.num_heads * c.values_per_token for c in self.caches if not c.index)
+        if self.state_bytes_per_sequence:
+            return "compressed" if key_is_value else "hybrid"
+        if self.kv_is_upper_bound or not self.caches:
+            return "windows" if self.caches else "none"
+        return "MLA" if key_is_value else {1: "MQA", self.num_heads: "MHA"}.get(self.num_kv_heads, "GQA")
+
+    def kv_bytes_per_token(self, kv_bytes=2, *, beyond_windows=False):
         """Bytes of cache that one more token takes, all layers; index keys and fixed state left out.
+
+        `beyond_windows` counts a token that comes after the windows are full.
 
         >>> print(CATALOG["deepseek-v3"].kv_bytes_per_token())
         70272
+        >>> gemma = CATALOG["gemma-4-26b-a4b"]
+        >>> print(gemma.kv_bytes_per_token(), gemma.kv_bytes_per_token(beyond_windows=True))
+        225280 20480
         """
         require("kv_bytes", kv_bytes, 0)
-        return sum(cache.num_layers * cache.values_per_token for cache in self.caches if not cache.index) * kv_bytes
+        growing = (cache for cache in self.caches if not cache.index and not (beyond_windows and cache.window))
+        return kv_bytes * sum(cache.num_layers * cache.values_per_token for cache in growing)
 
     def kv_bytes_per_sequence(self, context, kv_bytes=2):
         """Bytes that a sequence of `context` tokens holds: windows and index keys included, fixed state not."""
