@@ -161,10 +161,10 @@ RULED = (1, 64, 512, 4096, 32768)  # batches written beside it
 def roofline():
     """The roof of a device, with a model's steps and its dense twin's on it, batch by batch.
 
-    Data sets: ``roof`` (device, precision, intensity, rate), ``moe`` (model, precision, device, batch, intensity, rate),
-    ``twin`` (precision, device, batch, intensity, rate); rate in FLOP/s. Choices: model, precision, device, batch.
+    Data sets: ``roof`` (device, precision, intensity, rate), ``twin`` (those and batch), ``moe`` (those and model).
+    Rate in FLOP/s. Choices: model, precision, device, batch.
     """
-    x = alt.X("intensity:Q", title="FLOP per byte read", axis=alt.Axis(values=(10.0 ** np.arange(6)).tolist(), format="~s"),
+    x = alt.X("intensity:Q", title="FLOP per byte read", axis=alt.Axis(values=[10**i for i in range(6)], format="~s"),
               scale=alt.Scale(type="log", domain=list(ROOF), nice=False, clamp=True))
     y = log_axis("rate", "FLOP/s at most", (1e12, 1e16), format="~s")
     here = "datum.precision == precision && datum.device == device"
@@ -172,7 +172,7 @@ def roofline():
     color = legend_colors(names, [MOE, DENSE, LIMIT])
     roof = alt.Chart(alt.NamedData("roof")).transform_filter(here).transform_calculate(series=repr(names[2]))
     layers, on_top = [roof.mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color)], []
-    beside = [{"align": "left", "dx": 6, "dy": 15}, {"align": "right", "dx": -6, "dy": -11}]  # below the roof, and above it
+    beside = [{"align": "left", "dx": 6, "dy": 15}, {"align": "right", "dx": -6, "dy": -11}]  # below and above the roof
     for name, data, also, place in zip(names, ["moe", "twin"], [" && datum.model == model", ""], beside, strict=False):
         steps = alt.Chart(alt.NamedData(data)).transform_filter(here + also).transform_calculate(series=repr(name))
         ruled = steps.transform_filter(f"indexof({list(RULED)}, datum.batch) >= 0 && datum.batch != batch")
@@ -183,26 +183,26 @@ def roofline():
             ruled.mark_text(**place, aria=False).encode(x=x, y=y, color=color, text=text)]
         on_top += [
             chosen.mark_point(filled=True, size=170, opacity=1, aria=False).encode(x=x, y=y, color=color),
-            chosen.mark_text(**place, fontWeight="bold", fontSize=14, aria=False).encode(x=x, y=y, color=color, text=text)]
+            chosen.mark_text(**place, fontWeight="bold", fontSize=14, aria=False).encode(
+                x=x, y=y, color=color, text=text)]
     return finish(alt.layer(*layers, *on_top).properties(width=WIDTH, height=340),
-                  "FLOP per second that a device allows against FLOP per byte of the work, log-log: a slope where reading limits, flat "
-                  "where arithmetic does. Steps of the model lie on it, numbered by batch, and so do those of its dense twin. At the "
-                  "same batch the mixture lies far further down the slope.")
+                  "FLOP per second that a device allows against FLOP per byte of the work, log-log: a slope where "
+                  "reading limits, flat where arithmetic does. Steps of the model and of its dense twin lie on it, "
+                  "numbered by batch. At the same batch the mixture lies far further down the slope.")
 
 
-def ridges(devices, intensity, mark, mark_says):
+def ridges(intensity, mark, mark_says):
     """Ridge points as bars, with a rule at a tempting number.
 
     Parameters
     ----------
-    devices : list of str
-    intensity : array_like
-        FLOP per byte, one a device.
+    intensity : dict of str to float
+        FLOP per byte by device.
     mark : float
         Where the rule stands.
     mark_says : str
     """
-    table = alt.Data(values=rows(device=devices, ridge=np.asarray(intensity, float)))
+    table = alt.Data(values=rows(device=list(intensity), ridge=np.array(list(intensity.values()), float)))
     y = alt.Y("device:N", title=None, sort=None, axis=alt.Axis(labelLimit=0, ticks=False, domain=False))
     x = alt.X("ridge:Q", title="FLOP per byte, or tokens per expert in BF16",
               scale=alt.Scale(domain=[0, 480]), axis=alt.Axis(values=[0, 100, 200, 300, 400]))
@@ -213,9 +213,9 @@ def ridges(devices, intensity, mark, mark_says):
     top = alt.value(-8)
     rule = one.mark_rule(color="currentColor", strokeDash=[5, 4], strokeWidth=2, aria=False).encode(x="at:Q")
     says = one.mark_text(align="left", dx=5, aria=False).encode(x="at:Q", y=top, text="says:N")
-    return finish(alt.layer(bars, text, rule, says).properties(width=WIDTH, height=26 * len(devices)),
+    return finish(alt.layer(bars, text, rule, says).properties(width=WIDTH, height=26 * len(intensity)),
                   "Ridge points in FLOP per byte: "
-                  + ", ".join(f"{name} {value:.0f}" for name, value in zip(devices, intensity, strict=True))
+                  + ", ".join(f"{name} {value:.0f}" for name, value in intensity.items())
                   + f". A dashed rule marks {mark_says}, far to the left of every bar's end.")
 
 
@@ -232,15 +232,19 @@ def shapes(batch, computed, dropped):
         Shares of choices dropped by those capacities.
     """
     names = list(computed)
-    x, color = batch_axis(domain=(1, 16384)), legend_colors(names, [MOE, "#B8860B", "#B0447C", MUTED, MUTED])
-    dash = alt.StrokeDash("series:N", title=None, legend=color.to_dict()["legend"],
-                          scale=alt.Scale(domain=names, range=[[1, 0]] * 4 + [[6, 4]]))
+    x = batch_axis(domain=(1, 16384))
+    shared = {"title": None, "legend": alt.Legend(
+        orient="top", direction="horizontal", labelLimit=0, columns=0, symbolType="stroke", symbolSize=400)}
+    colors, dashes = [MOE, "#B8860B", "#B0447C", MUTED, MUTED], [[1, 0]] * 4 + [[5, 3]]
+    color = alt.Color("series:N", scale=alt.Scale(domain=names, range=colors), **shared)
+    dash = alt.StrokeDash("series:N", scale=alt.Scale(domain=names, range=dashes), **shared)
 
     def lines(table, y):
         data = [row for name, values in table.items()
                 for row in rows(batch=batch, value=np.asarray(values, float), series=name)]
-        return alt.Chart(alt.Data(values=data)).mark_line(
-            strokeWidth=2.5, point=alt.OverlayMarkDef(size=22), aria=False).encode(x=x, y=y, color=color, strokeDash=dash).properties(width=300, height=260)
+        point = alt.OverlayMarkDef(size=22)
+        line = alt.Chart(alt.Data(values=data)).mark_line(strokeWidth=2.5, point=point, aria=False)
+        return line.encode(x=x, y=y, color=color, strokeDash=dash).properties(width=300, height=260)
 
     left = lines(computed, alt.Y("value:Q", title="rows computed per token's row",
                                  axis=alt.Axis(values=[4**i for i in range(5)], format="d"),
@@ -248,8 +252,8 @@ def shapes(batch, computed, dropped):
     right = lines(dropped, alt.Y("value:Q", title="choices dropped", axis=alt.Axis(format="%"),
                                  scale=alt.Scale(domain=[0, 0.25])))
     return finish(alt.hconcat(left, right, spacing=28),
-                  "Left: rows computed for every row that carries a token, against batch, by tile and by capacity. Tiles waste most "
-                  "at small batches, the waste falls towards one. Right: the share of choices that a fixed capacity drops. It falls "
+                  "Left: rows computed for every row that carries a token, against batch, by tile and by capacity. "
+                  "Tiles waste most at small batches. Right: the share of choices that a fixed capacity drops. It falls "
                   "with the batch, and faster with more headroom.")
 
 
@@ -270,9 +274,10 @@ def time_ratio(batch, ratios, peak, peak_says, ends):
     for name, values in ratios.items():
         table += rows(batch=batch, ratio=np.asarray(values, float), series=name)
         marks += rows(batch=peak, ratio=float(np.interp(peak, batch, values)), series=name)
-    marks = [{**row, "text": f"{row['ratio']:.1f}", "end": ends[row["series"]], "one": 1} for row in marks]
+    marks = [{**row, "text": f"{row['ratio']:.1f}", "end": ends[row["series"]], "one": 1, "low": i % 2}
+             for i, row in enumerate(marks)]  # neighbours one above the other, for narrow screens
     x, color = batch_axis(domain=(1, 16384)), legend_colors(names, [MOE, "#B8860B", "#B0447C"][:len(names)])
-    y = alt.Y("ratio:Q", title="step time, MoE over its twin", scale=alt.Scale(domain=[-0.8, 22], nice=False),
+    y = alt.Y("ratio:Q", title="step time, MoE over its twin", scale=alt.Scale(domain=[-2, 22], nice=False),
               axis=alt.Axis(values=[1, 5, 10, 15, 20]))
     rule = alt.Chart(alt.Data(values=[{"batch": peak, "says": peak_says, "top": 22}]))
     at = alt.Chart(alt.Data(values=marks))
@@ -282,12 +287,14 @@ def time_ratio(batch, ratios, peak, peak_says, ends):
         rule.mark_text(align="left", dx=6, dy=8, aria=False).encode(x=x, y="top:Q", text="says:N"),
         alt.Chart(alt.Data(values=table)).mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color),
         at.mark_point(filled=True, size=70, opacity=1, aria=False).encode(x=x, y=y, color=color),
-        at.mark_text(align="left", dx=9, dy=-4, fontWeight="bold", aria=False).encode(x=x, y=y, color=color, text="text:N"),
+        at.mark_text(align="left", dx=9, dy=-4, fontWeight="bold", aria=False).encode(
+            x=x, y=y, color=color, text="text:N"),
         at.mark_point(filled=True, size=70, opacity=1, aria=False).encode(**at_end),
-        at.mark_text(dy=13, fontWeight="bold", aria=False).encode(**at_end, text=alt.Text("end:Q", format=",.0f")),
+        *(at.transform_filter(f"datum.low == {low}").mark_text(dy=13 + 14 * low, fontWeight="bold", aria=False).encode(
+            **at_end, text=alt.Text("end:Q", format=",.0f")) for low in (0, 1)),
     ).properties(width=WIDTH, height=HEIGHT),
-        "Step time of a mixture of experts over that of a dense model of its active size, against batch. The ratio is 1 for one "
-        "token, rises to a peak where the dense model turns compute-bound, and falls back to 1 where the mixture does.")
+        "Step time of a mixture of experts over that of a dense model of its active size, against batch. The ratio is 1 "
+        "for one token, highest where the dense model turns compute-bound, and 1 again where the mixture does.")
 
 
 def ladder(batches, says):
@@ -301,17 +308,18 @@ def ladder(batches, says):
         One a batch: at most 50 characters, so that a phone shows it.
     """
     table = alt.Data(values=rows(batch=np.asarray(batches, float), says=says, row=np.arange(len(says)), low=16))
-    domain = (16, 16384)
+    domain = (16, 32768)
     x = batch_axis(domain=domain)
     y = alt.Y("row:O", title=None, axis=None, sort="descending")
     base = alt.Chart(table)
     return finish(alt.layer(
-        base.mark_rule(color=MOE, strokeWidth=2, opacity=0.5, aria=False).encode(x=batch_axis(name="low", domain=domain), x2="batch:Q", y=y),
+        base.mark_rule(color=MOE, strokeWidth=2, opacity=0.5, aria=False).encode(
+            x=batch_axis(name="low", domain=domain), x2="batch:Q", y=y),
         base.mark_point(filled=True, color=MOE, size=110, opacity=1, aria=False).encode(x=x, y=y),
         base.mark_text(align="left", dx=9, fontWeight="bold", fontSize=14, aria=False).encode(
             x=x, y=y, text=alt.Text("batch:Q", format=",.0f")),
-        base.mark_text(align="left", dy=-14, aria=False).encode(x=alt.value(2), y=y, text="says:N"),
-    ).properties(width=WIDTH, height=48 * len(says)),
+        base.mark_text(align="left", dy=-17, aria=False).encode(x=alt.value(2), y=y, text="says:N"),
+    ).properties(width=WIDTH, height=50 * len(says)),
         "Batches on a log axis: " + "; ".join(f"{b:,.0f}, {what}" for b, what in zip(batches, says, strict=True)) + ".")
 
 
@@ -326,7 +334,8 @@ def kernels(roof, points):
         FLOP per byte and measured FLOP/s, by model and software, at most three.
     """
     names, shapes = ["the roof of the device", *points], ["circle", "square", "triangle-up"]
-    x = alt.X("intensity:Q", title="FLOP per byte of weights", axis=alt.Axis(values=[4**i for i in range(7)], format=",d"),
+    x = alt.X("intensity:Q", title="FLOP per byte of weights",
+              axis=alt.Axis(values=[4**i for i in range(7)], format=",d"),
               scale=alt.Scale(type="log", base=2, domain=[0.7, 6000], nice=False))
     y = log_axis("rate", "FLOP/s", (1e12, 2e15))
     color = legend_colors(names, [LIMIT, MEASURED, "#B8860B", "#B0447C"][:len(names)])
@@ -339,8 +348,8 @@ def kernels(roof, points):
         alt.Chart(alt.Data(values=data)).mark_point(filled=True, size=75, opacity=0.9, aria=False).encode(
             x=x, y=y, color=color, shape=shape),
     ).properties(width=WIDTH, height=320),
-        "Measured FLOP per second of expert layers against FLOP per byte, under the device's roof, log-log. On the slope the points "
-        "climb close to the roof. On the flat part they stay further below it.")
+        "Measured FLOP per second of expert layers against FLOP per byte, under the device's roof, log-log. On the "
+        "slope the points climb close to the roof. On the flat part they stay further below it.")
 
 
 def contexts(batch, lines, ridge, ridge_says):
@@ -358,8 +367,9 @@ def contexts(batch, lines, ridge, ridge_says):
         batch=batch, intensity=np.asarray(values, float), series=model, context=kind)]
     x, y = batch_axis(), log_axis("intensity", "FLOP per byte read", (0.7, 1e4))
     color = legend_colors(models, [MOE, "#B8860B"])
-    dash = alt.StrokeDash("context:N", title=None, scale=alt.Scale(domain=kinds, range=[[1, 0], [5, 3]]), legend=alt.Legend(
-        orient="top", direction="horizontal", labelLimit=0, symbolType="stroke", symbolSize=600, symbolStrokeColor="gray"))
+    legend = alt.Legend(orient="top", direction="horizontal", labelLimit=0, symbolType="stroke", symbolSize=400,
+                        symbolStrokeColor=MUTED)
+    dash = alt.StrokeDash("context:N", title=None, legend=legend, scale=alt.Scale(domain=kinds, range=[[1, 0], [5, 3]]))
     rule = alt.Chart(alt.Data(values=[{"intensity": ridge, "batch": 1, "says": ridge_says}]))
     return finish(alt.layer(
         alt.Chart(alt.Data(values=table)).mark_line(strokeWidth=2.5, aria=False).encode(
@@ -367,8 +377,8 @@ def contexts(batch, lines, ridge, ridge_says):
         rule.mark_rule(color=LIMIT, strokeDash=[2, 3], strokeWidth=2, aria=False).encode(y=y),
         rule.mark_text(align="left", dx=6, dy=-9, aria=False).encode(x=x, y=y, text="says:N"),
     ).properties(width=WIDTH, height=HEIGHT),
-        "FLOP per byte against batch for two models, with and without a cache of earlier tokens. Without it both lines rise "
-        f"through the ridge point. With it, {models[0]} starts higher and flattens above the ridge point, {models[1]} far below.")
+        "FLOP per byte against batch for two models, with and without a cache of earlier tokens. Without it both lines "
+        f"rise through the ridge point. With it, {models[0]} flattens above that point, {models[1]} far below.")
 
 
 ALWAYS, CACHE = "#B0447C", "#B8860B"  # what every token reads; keys and values
@@ -503,8 +513,8 @@ def share_axis(field):
 def wall():
     """Every expert of a layer as a square, lit by its tokens in one step, beside the coverage curve.
 
-    Data sets: ``wall`` (router, batch, and the lists tokens, expert, row, column), ``curve`` (router, batch, share, low,
-    high, uniform), ``step`` (router, batch, share). Choices: router, batch.
+    Data sets: ``wall`` (router, batch, and the lists tokens, expert, row, column), ``curve`` (router, batch, share,
+    low, high, uniform), ``step`` (router, batch, share). Choices: router, batch.
     """
     here = "datum.router == router && datum.batch == batch"
     square = alt.Chart(alt.NamedData("wall")).transform_filter(here).transform_flatten(
@@ -541,8 +551,8 @@ def wall():
     ).properties(width=300, height=300, title="Over many steps (shaded: ± 2 standard deviations)")
     return finish(
         alt.hconcat(squares, expected, spacing=28).resolve_scale(color="independent"),
-        "Left, a square for every expert of a layer, lit by the tokens it gets in one simulated step; experts without a "
-        "token are outlines. Right, the share of experts touched against the batch, with a dot at the chosen batch. At "
+        "Left, a square for every expert of a layer, lit by the tokens it gets in one simulated step; experts without "
+        "a token are outlines. Right, the share of experts touched against the batch, with a dot at the chosen batch. At "
         "64 tokens 34 of 256 squares are dark.")
 
 
@@ -568,8 +578,8 @@ def coverage():
         here.mark_point(filled=True, size=130, opacity=1, aria=False).encode(x=x, y=y, color=color),
         here.mark_text(align="left", dx=10, dy=14, fontWeight="bold", aria=False).encode(x=x, y=y, text=label),
     ).properties(width=WIDTH, height=HEIGHT),
-        "Share of a layer's experts that a step touches against the batch. The curve rises steeply and then levels off; "
-        "a skewed router stays below the uniform one.")
+        "Share of a layer's experts that a step touches against the batch. The curve rises steeply and then levels "
+        "off; a skewed router stays below the uniform one.")
 
 
 def speculation(names):
@@ -580,7 +590,8 @@ def speculation(names):
     """
     keys, server = [f"g{i}" for i in range(len(names))], "DeepSeek-R1 on 8 B200, measured by NVIDIA"
     x = batch_axis("sequences being served (batch)", domain=(0.85, 8192))
-    y = alt.Y("gain:Q", title="speed with the draft over without", axis=alt.Axis(values=[0.7, 1, 1.5, 2, 3, 4], format=".1f"),
+    y = alt.Y("gain:Q", title="speed with the draft over without",
+              axis=alt.Axis(values=[0.7, 1, 1.5, 2, 3, 4], format=".1f"),
               scale=alt.Scale(type="log", domain=[0.7, 4.2], clamp=True, nice=False))
     color = legend_colors([*names, server], [MOE, SERIES[4], DENSE, SERIES[5]][:len(names)] + [MEASURED]).legend(
         symbolType="stroke", labelLimit=0)
@@ -595,9 +606,9 @@ def speculation(names):
         lines.mark_line(strokeWidth=2.5, interpolate="monotone", aria=False).encode(x=x, y=y, color=color),
         point.mark_point(shape="diamond", filled=True, size=150, opacity=1, aria=False).encode(x=x, y=y, color=color),
     ).properties(width=WIDTH, height=340),
-        "Speed-up by a draft against the number of sequences, log-log, with a rule at 1. The mixture of 256 experts dips "
-        "towards 1 at a few sequences, rises to its ceiling at some hundred and falls below 1 once computing binds. The "
-        "dense model starts at its ceiling and falls much earlier.")
+        "Speed-up by a draft against the number of sequences, log-log, with a rule at 1. The mixture of 256 experts "
+        "dips towards 1 at a few sequences, rises to its ceiling at some hundred and falls below 1 once computing binds. "
+        "The dense model starts at its ceiling and falls much earlier.")
 
 
 def covered(panels, by_others=False):
@@ -606,8 +617,8 @@ def covered(panels, by_others=False):
     Parameters
     ----------
     panels : dict of str to dict
-        Title to {"batch": [n], "lines": {name: [n] or [curves, n]}, "points": {name: [n]}}, points optional. The first line
-        is the uniform formula, drawn dashed; names are the same in every panel.
+        Title to {"batch": [n], "lines": {name: [n] or [curves, n]}, "points": {name: [n]}}, points optional. The first
+        line is the uniform formula, drawn dashed; names are the same in every panel.
     by_others : bool
         The second line comes from what others measured.
     """
@@ -630,8 +641,8 @@ def covered(panels, by_others=False):
                                points.encode(x=x, y=y, color=color)).properties(width=290, height=260, title=title))
     one = views[0].properties(width=WIDTH, height=HEIGHT, title=alt.Undefined)
     return finish(alt.hconcat(*views) if len(views) > 1 else one,
-                  f"Share of experts touched against the batch, {'; '.join(panels)}. Dashed: {names[0]}. The other curves "
-                  "lie below it.")
+                  f"Share of experts touched against the batch, {'; '.join(panels)}. Dashed: {names[0]}. The other "
+                  "curves lie below it.")
 
 
 def layer_times(batch, lines, measured):
