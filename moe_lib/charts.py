@@ -525,7 +525,8 @@ def wall():
     bottom = {"orient": "bottom", "titleFontWeight": "normal", "titleLimit": 0}
     heat = alt.Color("tokens:Q", title="tokens; an outline has none", scale=alt.Scale(
         type="log", domain=[1, 32], clamp=True, scheme=alt.SchemeParams(name=HEAT, extent=[0.3, 1])),
-        legend=alt.Legend(**bottom, values=[1, 2, 4, 8, 16, 32], format=",d", gradientLength=200))
+        legend=alt.Legend(**bottom, values=[1, 2, 4, 8, 16, 32], gradientLength=200,
+                          labelExpr="datum.value == 32 ? '32+' : datum.label"))
     squares = alt.layer(
         square.transform_filter("datum.tokens == 0").mark_rect(
             cornerRadius=3, fill="transparent", stroke="currentColor", strokeOpacity=0.3, aria=False).encode(**place),
@@ -638,9 +639,10 @@ def covered(panels, by_others=False):
         lines = alt.Chart(alt.Data(values=curves)).mark_line(strokeWidth=2, interpolate="monotone", aria=False)
         points = alt.Chart(alt.Data(values=dots)).mark_point(filled=True, size=60, opacity=1, aria=False)
         views.append(alt.layer(lines.encode(x=x, y=y, color=color, strokeDash=dash, detail="curve:N"),
-                               points.encode(x=x, y=y, color=color)).properties(width=290, height=260, title=title))
-    one = views[0].properties(width=WIDTH, height=HEIGHT, title=alt.Undefined)
-    return finish(alt.hconcat(*views) if len(views) > 1 else one,
+                               points.encode(x=x, y=y, color=color)).properties(title=title))
+    size = {"width": 290, "height": 260} if len(views) > 1 else {"width": WIDTH, "height": HEIGHT}
+    views = [view.properties(**size) for view in views]
+    return finish(alt.hconcat(*views) if len(views) > 1 else views[0],
                   f"Share of experts touched against the batch, {'; '.join(panels)}. Dashed: {names[0]}. The other "
                   "curves lie below it.")
 

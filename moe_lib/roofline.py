@@ -222,6 +222,10 @@ def speculation_gain(model, batch, acceptance, device, *, draft=1, dtype="bf16",
     ValueError
         As `decode_step`, `draft_tokens_kept`.
 
+    Notes
+    -----
+    Source: notebook 02, eq. 2.5.
+
     >>> from moe_lib.hardware import DEVICES
     >>> from moe_lib.models import CATALOG
     >>> v3, h200 = CATALOG["deepseek-v3"], DEVICES["h200"]

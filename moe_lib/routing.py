@@ -206,7 +206,7 @@ def independent_tokens(num_experts, top_k, run, copy):
 
     Notes
     -----
-    Source: notebook 02, eq. 2.5. Exact too when single experts are kept instead of whole choices, as long as an expert
+    Source: notebook 02, eq. 2.6. Exact too when single experts are kept instead of whole choices, as long as an expert
     that the last token left out is taken with the same chance whatever came before.
 
     >>> print(independent_tokens(256, 8, 4, 0))
