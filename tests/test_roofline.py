@@ -174,6 +174,16 @@ def test_the_gain_of_a_dense_model_is_flat_until_it_is_compute_bound():
     assert speculation_gain(CATALOG["llama-3.1-70b"], 10_000, 0.8, H200) == pytest.approx(0.9)
 
 
+def test_a_draft_that_keeps_the_experts_of_its_token_gains_more():
+    gain = [speculation_gain(V3, 4, 0.8, H200, weight_bytes=1, dtype="fp8", copy=copy) for copy in (0, 0.5, 1)]
+    assert gain[0] < gain[1] < gain[2] == pytest.approx(1.8)  # as for a dense model: no further expert is read
+
+
+def test_the_gains_of_several_models_are_those_of_each():
+    gain = speculation_gain([V3, MIXTRAL], BATCH, 0.8, H200)
+    assert gain.shape == (2, 4) and gain[1] == pytest.approx(speculation_gain(MIXTRAL, BATCH, 0.8, H200))
+
+
 @given(models, st.integers(1, 10**5), st.floats(0, 1), st.integers(0, 8))
 def test_no_draft_gains_nothing_and_none_gains_more_than_the_tokens_it_keeps(model, batch, acceptance, draft):
     assert speculation_gain(model, batch, acceptance, H200, draft=0) == pytest.approx(1)

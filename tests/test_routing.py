@@ -15,6 +15,7 @@ from moe_lib.routing import (
     dropped_share,
     experts_touched,
     experts_touched_std,
+    independent_tokens,
     sample_routing,
     tile_rows,
     tokens_per_expert,
@@ -105,6 +106,10 @@ def test_the_busiest_expert_holds_at_least_the_mean_and_at_most_every_token(rout
     assert np.ceil(tokens_per_expert(*router, batch)) <= busiest_load(*router, batch) <= batch
 
 
+def test_two_tokens_of_one_expert_each_seldom_meet_among_many():
+    assert busiest_load(512, 1, 2) == pytest.approx(1 + 1 / 512, rel=0.002)  # two with chance 1/512, else one
+
+
 # spread and maximum against simulation
 
 
@@ -156,6 +161,26 @@ def test_simulated_layers_pad_and_drop_as_much_as_the_formulas_say():
     loads = experts_of(sample_routing(np.random.default_rng(13), 64 * 2000, 256, 8), 256, 64)
     assert (np.ceil(loads / 16) * 16).sum(axis=1).mean() == pytest.approx(tile_rows(256, 8, 64, 16), rel=0.003)
     assert np.maximum(loads - 3, 0).sum() / loads.sum() == pytest.approx(dropped_share(256, 8, 64, 3), rel=0.01)
+
+
+# consecutive tokens of a sequence
+
+
+@given(routers, st.integers(1, 20), st.floats(0, 1))
+def test_a_run_counts_as_no_more_than_its_tokens_and_no_fewer_than_one(router, run, copy):
+    assert 1 <= independent_tokens(*router, run, copy) <= run
+    assert independent_tokens(*router, run, 1) == independent_tokens(*router, 1, copy) == 1
+    assert independent_tokens(*router, run, 0) == pytest.approx(1 if router[0] == router[1] else run)
+
+
+def test_a_simulated_run_that_repeats_choices_touches_as_many_experts_as_its_independent_tokens():
+    rng = np.random.default_rng(14)
+    choices = sample_routing(rng, 20_000 * 4, 64, 6).reshape(20_000, 4, 6)
+    for token in range(1, 4):
+        repeats = rng.random(20_000) < 0.4
+        choices[repeats, token] = choices[repeats, token - 1]
+    touched = (experts_of(choices.reshape(-1, 6), 64, 4) > 0).mean()
+    assert touched == pytest.approx(coverage(64, 6, independent_tokens(64, 6, 4, 0.4)), rel=0.005)
 
 
 # experts that differ
@@ -245,6 +270,15 @@ def test_no_token_reaches_more_groups_than_are_kept(kept, options):
     assert reached.max() == kept
 
 
+def test_neighbouring_experts_are_chosen_together_as_often_as_distant_ones():
+    choices = sample_routing(np.random.default_rng(15), 40_000, 32, 4, inclusion=np.full(32, 4 / 32))
+    member = np.zeros((40_000, 32))
+    np.put_along_axis(member, choices, 1, axis=1)
+    together = (member.T @ member / 40_000)[np.triu_indices(32, 1)]
+    expected = 4 / 32 * 3 / 31  # where all pairs are alike; five standard errors of a share over 40,000 tokens
+    assert np.abs(together - expected).max() < 5 * (expected / 40_000) ** 0.5
+
+
 def test_the_same_seed_gives_the_same_choices_and_another_seed_others():
     draw = lambda seed: sample_routing(np.random.default_rng(seed), 100, 64, 8)  # noqa: E731
     assert (draw(8) == draw(8)).all() and (draw(8) != draw(9)).any()
@@ -286,6 +320,8 @@ def test_scalars_stay_scalars_arrays_broadcast_and_bad_arguments_are_named(funct
     (lambda: batch_for_tokens_per_expert(-1, 8, 2), r"tokens must be at least 0, got -1"),
     (lambda: zipf_inclusion(8, 2, -1), r"exponent must be at least 0, got -1"),
     (lambda: busiest_load(8, 2, 2.5), r"batch must be whole and at least 0, got 2.5"),
+    (lambda: independent_tokens(8, 2, 0, 0), r"run must be at least 1, got 0"),
+    (lambda: independent_tokens(8, 2, 2, 1.5), r"copy must be within 0..1, got 1.5"),
     (lambda: tile_rows(8, 2, 4, 0), r"tile must be whole and at least 1, got 0"),
     (lambda: dropped_share(8, 2, 4, -1), r"capacity must be whole and at least 0, got -1"),
 ])
