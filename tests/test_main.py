@@ -125,6 +125,7 @@ def test_what_fits_is_counted_in_sequences_and_devices(rows):
     assert numbers["devices needed", "at least"] == devices_needed(resident_bytes(V3), H200)
     assert numbers["devices needed, second line", "at least"] == devices_needed(both, H200)
     assert re.search(r"weights and caches .* GB +fit\n", text)
+    assert re.search(r"weights and caches .* GB +do not fit\n", rows("deepseek-v3", "--batch", 10_000)[0])
 
 
 def test_a_model_that_does_not_fit_says_so_and_how_many_devices_it_needs(rows):
