@@ -25,7 +25,6 @@ from .routing import batch_for_coverage, coverage_of, experts_touched_std, sampl
 from .steps import bytes_per_weight, decode_step, resident_bytes
 
 HALF_OCTAVES = np.unique(np.rint(2 ** np.arange(0, 16.5, 0.5)).astype(int)).tolist()  # 1 to 65,536
-USABLE = 0.9  # of what a driver shows; the rest goes to activations, buffers and the framework
 PREDICTION = "application/vnd.moe.prediction+json"
 STYLE = (resources.files(__package__) / "data" / "controls.css").read_text(encoding="utf-8")
 
@@ -305,8 +304,7 @@ def _arithmetic(precision, device):
 
 
 def _devices_needed(model, precision, device):
-    resident = resident_bytes(model, weight_bytes=WEIGHT_BYTES[precision])
-    return int(np.ceil(resident / (USABLE * device.visible_bytes)))
+    return int(devices_needed(resident_bytes(model, weight_bytes=WEIGHT_BYTES[precision]), device))
 
 
 def workshop(config=None):

@@ -108,7 +108,7 @@ def test_devices_without_a_published_peak_are_not_offered(workshop):
 
 def test_the_number_of_devices_needed_is_the_least_that_hold_the_weights(workshop):
     said = workshop.readout(model="deepseek-v3", precision="bf16", device="h200", batch=64)
-    usable = controls.USABLE * DEVICES["h200"].visible_bytes
+    usable = DEVICES["h200"].usable_bytes
     assert said["On this device"] == "does not fit: needs 10" and 9 * usable < 2 * CATALOG["deepseek-v3"].total_params <= 10 * usable
 
 
