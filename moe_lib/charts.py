@@ -403,7 +403,7 @@ def memory_bill():
     used = bill.transform_calculate(series=repr(names[3]))
     rule = needed.transform_calculate(series=repr(names[4])).mark_rule(strokeWidth=1.5, strokeDash=[6, 4], aria=False)
     at, above = alt.X("ends:Q"), {"baseline": "bottom", "aria": False, "y": -4}
-    last = needed.transform_filter("datum.ends >= datum.end").transform_calculate(
+    last = needed.transform_filter("datum.ends >= datum.end || datum.count == 64").transform_calculate(
         text="datum.count + (datum.count > 1 ? ' hold ' : ' holds ') + format(datum.ends, ',.0f') + ' GB'")
     return finish(alt.layer(
         bill.mark_bar(height=22, aria=False).encode(x=x, x2="end", y=y, color=color),
@@ -535,25 +535,24 @@ def wall():
     x, y = batch_axis(domain=(1, 512)), share_axis("share")
     names = ["expected", "expected if uniform", "this step"]
     color = legend_colors(names, [MOE, LIMIT, SERIES[4]]).legend(**bottom, labelLimit=0)
-    dash = alt.StrokeDash("series:N", legend=None, scale=alt.Scale(domain=names, range=[[1, 0], [6, 4], [1, 0]]))
     curve = alt.Chart(alt.NamedData("curve")).transform_filter("datum.router == router")
-    lines = curve.transform_fold(["share", "uniform"], as_=["which", "touched"]).transform_filter(
-        "isValid(datum.touched)").transform_calculate(
-        series=f"datum.which == 'share' ? {names[0]!r} : {names[1]!r}")
+    bound = curve.transform_filter("isValid(datum.uniform)").transform_calculate(series=repr(names[1]))
+    mean = curve.transform_calculate(series=repr(names[0]))
     step = alt.Chart(alt.NamedData("step")).transform_filter(here).transform_calculate(series=repr(names[2]))
     at = curve.transform_filter("datum.batch == batch").transform_calculate(series=repr(names[0]))
     band, smooth = curve.transform_filter("isValid(datum.low)"), {"interpolate": "monotone", "aria": False}
     expected = alt.layer(
         band.mark_area(color=MOE, opacity=0.2, **smooth).encode(x=x, y=share_axis("low"), y2="high:Q"),
-        lines.mark_line(strokeWidth=2.5, **smooth).encode(x=x, y=share_axis("touched"), color=color, strokeDash=dash),
+        bound.mark_line(strokeWidth=2, strokeDash=[6, 4], **smooth).encode(x=x, y=share_axis("uniform"), color=color),
+        mean.mark_line(strokeWidth=2.5, **smooth).encode(x=x, y=y, color=color),
         at.mark_rule(color=MUTED, aria=False).encode(x=x),
         step.mark_point(shape="diamond", filled=True, size=130, opacity=1, aria=False).encode(x=x, y=y, color=color),
         at.mark_point(size=190, strokeWidth=2.5, opacity=1, aria=False).encode(x=x, y=y, color=color),
     ).properties(width=300, height=300, title="Over many steps (shaded: ± 2 standard deviations)")
     return finish(
         alt.hconcat(squares, expected, spacing=28).resolve_scale(color="independent"),
-        "Left, a square for every expert of a layer, lit by the tokens it gets in one simulated step; experts without "
-        "a token are outlines. Right, the share of experts touched against the batch, with a dot at the chosen batch. At "
+        "Left, a square for every expert of a layer, lit by the tokens it gets in one simulated step; experts "
+        "without a token are outlines. Right, the share of experts touched against the batch, with a dot at the chosen batch. At "
         "64 tokens 34 of 256 squares are dark.")
 
 
@@ -608,8 +607,8 @@ def speculation(names):
         point.mark_point(shape="diamond", filled=True, size=150, opacity=1, aria=False).encode(x=x, y=y, color=color),
     ).properties(width=WIDTH, height=340),
         "Speed-up by a draft against the number of sequences, log-log, with a rule at 1. The mixture of 256 experts "
-        "dips towards 1 at a few sequences, rises to its ceiling at some hundred and falls below 1 once computing binds. "
-        "The dense model starts at its ceiling and falls much earlier.")
+        "dips towards 1 at a few sequences, rises to its ceiling at some hundred and falls below 1 once computing "
+        "binds. The dense model starts at its ceiling and falls much earlier.")
 
 
 def covered(panels, by_others=False):
@@ -625,21 +624,21 @@ def covered(panels, by_others=False):
     """
     series = (name for panel in panels.values() for name in [*panel["lines"], *panel.get("points", {})])
     views, names = [], list(dict.fromkeys(series))
-    color = legend_colors(names, [LIMIT, MEASURED if by_others else MOE, SERIES[4]][:len(names)])
-    dash = alt.StrokeDash("series:N", legend=None, scale=alt.Scale(
-        domain=names, range=[[6, 4]] + [[1, 0]] * (len(names) - 1)))
-    y = share_axis("share")
+    color = legend_colors(names, [LIMIT, MEASURED if by_others else MOE, SERIES[4]][:len(names)]).legend(
+        symbolType="stroke", labelLimit=0)
     for title, panel in panels.items():
-        batch = np.asarray(panel["batch"], float)
-        x = batch_axis(domain=(1, float(batch.max())))
-        curves = [row for name, shares in panel["lines"].items() for i, share in enumerate(np.atleast_2d(shares))
-                  for row in rows(batch=batch, share=share, series=name, curve=i)]
-        dots = [row for name, share in panel.get("points", {}).items()
-                for row in rows(batch=batch, share=np.asarray(share), series=name)]
-        lines = alt.Chart(alt.Data(values=curves)).mark_line(strokeWidth=2, interpolate="monotone", aria=False)
-        points = alt.Chart(alt.Data(values=dots)).mark_point(filled=True, size=60, opacity=1, aria=False)
-        views.append(alt.layer(lines.encode(x=x, y=y, color=color, strokeDash=dash, detail="curve:N"),
-                               points.encode(x=x, y=y, color=color)).properties(title=title))
+        batch, layers = np.asarray(panel["batch"], float), []
+        place = {"x": batch_axis(domain=(1, float(batch.max()))), "y": share_axis("share"), "color": color}
+        for name, shares in reversed(panel["lines"].items()):  # the bound on top
+            table = [row for curve, share in enumerate(np.atleast_2d(shares))
+                     for row in rows(batch=batch, share=share, series=name, curve=curve)]
+            dash = [6, 4] if name == names[0] else [1, 0]
+            layers.append(alt.Chart(alt.Data(values=table)).mark_line(
+                strokeWidth=2, strokeDash=dash, interpolate="monotone", aria=False).encode(**place, detail="curve:N"))
+        for name, share in panel.get("points", {}).items():
+            dots = alt.Chart(alt.Data(values=rows(batch=batch, share=np.asarray(share), series=name)))
+            layers.append(dots.mark_point(filled=True, size=60, opacity=1, aria=False).encode(**place))
+        views.append(alt.layer(*layers).properties(title=title))
     size = {"width": 290, "height": 260} if len(views) > 1 else {"width": WIDTH, "height": HEIGHT}
     views = [view.properties(**size) for view in views]
     return finish(alt.hconcat(*views) if len(views) > 1 else views[0],
@@ -659,22 +658,19 @@ def layer_times(batch, lines, measured):
         Name to batches and seconds, at most two.
     """
     names, series = [*lines, *measured], [LIMIT, MOE, DENSE][:len(lines)] + [MEASURED, SERIES[4]][:len(measured)]
-    table = [row for name, seconds in lines.items()
-             for row in rows(batch=batch, ms=1e3 * np.asarray(seconds), series=name)]
-    dots = [row for name, (at, seconds) in measured.items()
-            for row in rows(batch=at, ms=1e3 * np.asarray(seconds), series=name)]
-    x, color = batch_axis(domain=(1, 1024)), legend_colors(names, series)
+    color = legend_colors(names, series).legend(symbolType="stroke", labelLimit=0)
     y = alt.Y("ms:Q", title="milliseconds", axis=alt.Axis(values=[0.1, 0.2, 0.5, 1, 2, 5, 10], format=".1~f"),
               scale=alt.Scale(type="log", domain=[0.1, 12], nice=False))
-    shape = alt.Shape("series:N", legend=None, scale=alt.Scale(domain=list(measured), range=["circle", "diamond"]))
-    dash = alt.StrokeDash("series:N", legend=None, scale=alt.Scale(
-        domain=list(lines), range=[[6, 4], [1, 0], [2, 3]][:len(lines)]))
-    curves = alt.Chart(alt.Data(values=table)).mark_line(strokeWidth=2.5, aria=False)
-    points = alt.Chart(alt.Data(values=dots)).mark_point(filled=True, size=90, opacity=1, aria=False)
-    return finish(alt.layer(
-        curves.encode(x=x, y=y, color=color, strokeDash=dash),
-        points.encode(x=x, y=y, color=color, shape=shape),
-    ).properties(width=WIDTH, height=HEIGHT),
+    place, layers = {"x": batch_axis(domain=(1, 1024)), "y": y, "color": color}, []
+    for (name, seconds), dash in zip(lines.items(), [[6, 4], [1, 0], [2, 3]], strict=False):
+        table = alt.Data(values=rows(batch=batch, ms=1e3 * np.asarray(seconds), series=name))
+        layers.append(alt.Chart(table).mark_line(strokeWidth=2.5, strokeDash=dash, aria=False).encode(**place))
+    for (name, (at, seconds)), shape in zip(measured.items(), ["circle", "diamond"], strict=False):
+        table = alt.Data(values=rows(batch=at, ms=1e3 * np.asarray(seconds), series=name))
+        mark = {"filled": True, "shape": shape, "size": 90, "opacity": 1, "aria": False}
+        layers.append(alt.Chart(table).mark_point(**mark).encode(**place))
+    return finish(
+        alt.layer(*layers).properties(width=WIDTH, height=HEIGHT),
         "Milliseconds of a layer's routed experts against the batch, log-log: " + "; ".join(names) + ". The measured "
         "points rise with the experts touched, some twenty-five times from 1 to 128 tokens; active parameters alone "
         "predict a flat line.")

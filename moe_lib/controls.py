@@ -730,8 +730,8 @@ def speculation(config=None):
         If config cannot be counted (`from_config`).
 
     >>> said = speculation().readout(acceptance=0.8, draft=1, copy=0)
-    >>> print(said["DeepSeek-V3 at its dip"], "|", said["DeepSeek-V3 at 64"])
-    1.04 times, at 5 sequences | 1.60 times
+    >>> print(said["DeepSeek-V3, one sequence"], "|", said["DeepSeek-V3, at its dip"])
+    1.17 times | 1.04 times, at 5 sequences
     """
     models = {CATALOG[slug].name: CATALOG[slug] for slug in DRAFTED}
     if config is not None:
@@ -765,9 +765,9 @@ def speculation(config=None):
         return f"{paying[-1]:,} sequences" if paying.size else "never"
 
     readouts = {
-        f"{moe.name} at 1": lambda acceptance, draft, copy: f"{gain(moe, acceptance, draft, copy, 1):.2f} times",
-        f"{moe.name} at its dip": dip,
-        f"{moe.name} at 64": lambda acceptance, draft, copy: f"{gain(moe, acceptance, draft, copy, 64):.2f} times",
+        f"{moe.name}, one sequence": lambda acceptance, draft, copy: (
+            f"{gain(moe, acceptance, draft, copy, 1):.2f} times"),
+        f"{moe.name}, at its dip": dip,
         f"{moe.name} gains up to": lambda acceptance, draft, copy: until(moe, acceptance, draft, copy),
         f"{dense.name} gains up to": lambda acceptance, draft, copy: until(dense, acceptance, draft, copy),
     }
