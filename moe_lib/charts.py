@@ -297,17 +297,16 @@ def time_ratio(batch, ratios, peak, peak_says, ends):
         "for one token, highest where the dense model turns compute-bound, and 1 again where the mixture does.")
 
 
-def ladder(batches, says):
+def ladder(rungs):
     """Batches on one log axis, one a row, each with what it is.
 
     Parameters
     ----------
-    batches : array_like
-        Tokens in a step.
-    says : list of str
-        One a batch: at most 50 characters, so that a phone shows it.
+    rungs : dict of str to float
+        Tokens in a step by what they are, at most 50 characters, so that a phone shows them.
     """
-    table = alt.Data(values=rows(batch=np.asarray(batches, float), says=says, row=np.arange(len(says)), low=16))
+    batches = np.array(list(rungs.values()), float)
+    table = alt.Data(values=rows(batch=batches, says=list(rungs), row=np.arange(len(rungs)), low=16))
     domain = (16, 32768)
     x = batch_axis(domain=domain)
     y = alt.Y("row:O", title=None, axis=None, sort="descending")
@@ -319,8 +318,8 @@ def ladder(batches, says):
         base.mark_text(align="left", dx=9, fontWeight="bold", fontSize=14, aria=False).encode(
             x=x, y=y, text=alt.Text("batch:Q", format=",.0f")),
         base.mark_text(align="left", dy=-17, aria=False).encode(x=alt.value(2), y=y, text="says:N"),
-    ).properties(width=WIDTH, height=50 * len(says)),
-        "Batches on a log axis: " + "; ".join(f"{b:,.0f}, {what}" for b, what in zip(batches, says, strict=True)) + ".")
+    ).properties(width=WIDTH, height=50 * len(rungs)),
+        "Batches on a log axis: " + "; ".join(f"{batch:,.0f}, {what}" for what, batch in rungs.items()) + ".")
 
 
 def kernels(roof, points):
@@ -366,10 +365,11 @@ def contexts(batch, lines, ridge, ridge_says):
     table = [row for model, each in lines.items() for kind, values in each.items() for row in rows(
         batch=batch, intensity=np.asarray(values, float), series=model, context=kind)]
     x, y = batch_axis(), log_axis("intensity", "FLOP per byte read", (0.7, 1e4))
-    color = legend_colors(models, [MOE, "#B8860B"])
-    legend = alt.Legend(orient="top", direction="horizontal", labelLimit=0, symbolType="stroke", symbolSize=400,
-                        symbolStrokeColor=MUTED)
-    dash = alt.StrokeDash("context:N", title=None, legend=legend, scale=alt.Scale(domain=kinds, range=[[1, 0], [5, 3]]))
+    legend = {"orient": "top", "direction": "horizontal", "labelLimit": 0, "symbolType": "stroke", "symbolSize": 400}
+    color = alt.Color("series:N", title=None, legend=alt.Legend(**legend),
+                      scale=alt.Scale(domain=models, range=[MOE, "#B8860B"]))
+    dash = alt.StrokeDash("context:N", title=None, legend=alt.Legend(**legend, symbolStrokeColor=MUTED),
+                          scale=alt.Scale(domain=kinds, range=[[1, 0], [5, 3]]))
     rule = alt.Chart(alt.Data(values=[{"intensity": ridge, "batch": 1, "says": ridge_says}]))
     return finish(alt.layer(
         alt.Chart(alt.Data(values=table)).mark_line(strokeWidth=2.5, aria=False).encode(
@@ -387,29 +387,31 @@ ALWAYS, CACHE = "#B0447C", "#B8860B"  # what every token reads; keys and values
 def memory_bill():
     """What must be held, item by item, each bar starting where the last one ends; the devices that hold it as rules.
 
-    Data sets: ``bill`` (key, label, series, start, end, used in GB; the key names model and precision, for caches also
-    sequences and context), ``devices`` (device, count, begins, ends in GB). Choices: model, precision, device, sequences,
-    context. The axis ends where the last device needed ends.
+    Data sets: ``bill`` (key, order, label, series, start, end, used in GB; the key names model and precision, for caches also
+    sequences and context), ``devices`` (device, count, begins, ends, most in GB: what all rows of the device hold). Choices:
+    model, precision, device, sequences, context. The axis ends where the last device needed ends; where more than all rows
+    are needed, only the last of them is drawn.
     """
     weights, whole = "model + '|' + precision", "model + '|' + precision + '|' + sequences + '|' + context"
     bill = alt.Chart(alt.NamedData("bill")).transform_filter(f"datum.key == {weights} || datum.key == {whole}")
     needed = alt.Chart(alt.NamedData("devices")).transform_filter("datum.device == device").transform_calculate(
         key=whole).transform_lookup("key", alt.LookupData(alt.NamedData("bill"), "key", ["end"])).transform_filter(
-        "datum.begins < datum.end")
+        "datum.begins < datum.end && (datum.end <= datum.most || datum.ends == datum.most)")
     names = ["routed experts", "always used", "cache", "read by one token", "device full"]
     x = alt.X("start:Q", title="resident, GB", scale=alt.Scale(nice=False), axis=alt.Axis(format=",~r", tickCount=5))
-    y = alt.Y("label:N", sort=None, title=None, axis=alt.Axis(domain=False, ticks=False, labelLimit=0))
+    y = alt.Y("label:N", sort=alt.EncodingSortField("order", op="min"), title=None,
+              axis=alt.Axis(domain=False, ticks=False, labelLimit=0, minExtent=148))
     color = legend_colors(names, [MOE, ALWAYS, CACHE, "currentColor", LIMIT])
     used = bill.transform_calculate(series=repr(names[3]))
     rule = needed.transform_calculate(series=repr(names[4])).mark_rule(strokeWidth=1.5, strokeDash=[6, 4], aria=False)
     at, above = alt.X("ends:Q"), {"baseline": "bottom", "aria": False, "y": -4}
-    last = needed.transform_filter("datum.ends >= datum.end || datum.count == 64").transform_calculate(
+    last = needed.transform_filter("datum.ends >= datum.end || datum.ends == datum.most").transform_calculate(
         text="datum.count + (datum.count > 1 ? ' hold ' : ' holds ') + format(datum.ends, ',.0f') + ' GB'")
     return finish(alt.layer(
         bill.mark_bar(height=22, aria=False).encode(x=x, x2="end", y=y, color=color),
         used.mark_bar(height=5, aria=False).encode(x=x, x2="used", y=y, color=color),
         rule.encode(x=at, color=color),
-        last.mark_text(align="right", fontWeight="bold", **above).encode(x=at, text="text:N"),
+        last.mark_text(align={"expr": "datum.ends < datum.end ? 'left' : 'right'"}, fontWeight="bold", **above).encode(x=at, text="text:N"),
     ).properties(width=WIDTH, height=210),
         "Gigabytes that must be held, one bar for each item, end to end: routed experts, shared experts, attention, embedding "
         "and head, the rest, the caches. Dashed rules show where each device is full. A thin bar shows what one token reads.")

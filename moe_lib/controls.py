@@ -473,6 +473,10 @@ BILL_DEVICES = ("h100", "h200", "b200", "mi300x", "rtx-4090")
 MOST_RULES = 64  # devices drawn; the readout counts on
 
 
+def _amount(num_bytes):
+    return charts.gigabytes(num_bytes) if num_bytes >= 1e9 else f"{charts.digits(num_bytes / 1e6)} MB"
+
+
 def memory_bill(config=None):
     """What must be held: parameters by part and caches, and how many devices hold them.
 
@@ -500,12 +504,12 @@ def memory_bill(config=None):
         model, start = models[name], 0
         per_weight, parts = bytes_per_weight(model, weight_bytes[precision]), model.ledger()
         read_of = {"routed_experts": model.top_k / model.num_experts, "embedding": float(model.tied_embeddings)}
-        for item, of in BILL.items():
+        for order, (item, of) in enumerate(BILL.items()):
             size = sum(parts[part] * per_weight[part] for part in of) / 1e9
             used = sum(parts[part] * per_weight[part] * read_of.get(part, 1) for part in of) / 1e9
             series = item if item == "routed experts" else "always used"
             if size:
-                yield {"key": f"{name}|{precision}", "label": f"{item}: {charts.gigabytes(1e9 * size)}", "series": series,
+                yield {"key": f"{name}|{precision}", "order": order, "label": f"{item}: {_amount(1e9 * size)}", "series": series,
                        "start": start, "end": start + size, "used": start + used}
             start += size
 
@@ -518,11 +522,12 @@ def memory_bill(config=None):
                 cache, start = model.kv_bytes_per_sequence(context) + model.state_bytes_per_sequence, weights[-1]["end"]
                 read = model.kv_bytes_read(context) + model.state_bytes_per_sequence
                 items += charts.rows(key=f"{name}|{precision}|{sequences}|{context}", series="cache", start=start,
-                                     label=f"cache: {charts.gigabytes(sequences * cache)}",
+                                     order=len(BILL), label=f"cache: {_amount(sequences * cache)}",
                                      end=start + sequences * cache / 1e9, used=start + read / 1e9)
         for device in selection["device"]:
             usable, count = DEVICES[device].usable_bytes / 1e9, np.arange(1, MOST_RULES + 1)
-            devices += charts.rows(device=device, count=count, begins=(count - 1) * usable, ends=count * usable)
+            devices += charts.rows(device=device, count=count, begins=(count - 1) * usable, ends=count * usable,
+                                   most=MOST_RULES * usable)
         return {"bill": items, "devices": devices}
 
     def resident(model, precision, sequences, context):
