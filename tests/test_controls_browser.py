@@ -94,6 +94,7 @@ def test_in_jupyterlab_a_dragged_slider_changes_the_figure_and_the_readout(lab_u
     address = lab_url.replace("00_workshop", "02_coverage")
     page.goto(address + ("&" if "?" in address else "?") + "reset")
     page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+    page.get_by_text("(ipykernel) | Idle").wait_for(timeout=60_000)  # before that, running asks which kernel
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_text("Run All Cells", exact=True).click()
     control = page.locator(".jp-OutputArea .widget-vbox:has(.moe-tiles):has(svg)").first
@@ -106,8 +107,9 @@ def test_in_jupyterlab_a_dragged_slider_changes_the_figure_and_the_readout(lab_u
     page.mouse.down()
     page.mouse.move(box["x"] + 80, box["y"] + box["height"] / 2, steps=8)
     page.mouse.up()
-    page.wait_for_function("([c, text]) => c.querySelector('.moe-tiles').innerText !== text", arg=[control.element_handle(), before[0]])
-    assert control.locator("svg").inner_html() != before[1]
+    changed = "([at, text, part, was]) => at.querySelector(part)[text] !== was"
+    for (part, text), was in zip([(".moe-tiles", "innerText"), ("svg", "innerHTML")], before, strict=True):
+        page.wait_for_function(changed, arg=[control.element_handle(), text, part, was])
     assert not [fault for fault in page.faults if "external" in fault]
 
 
