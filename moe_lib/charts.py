@@ -351,19 +351,20 @@ def kernels(roof, points):
         "slope the points climb close to the roof. On the flat part they stay further below it.")
 
 
-def contexts(batch, lines, ridge, ridge_says):
+def contexts(batch, intensity, models, kinds, ridge, ridge_says):
     """Intensity against batch with and without a cache to read.
 
     Parameters
     ----------
     batch : array_like [n]
-    lines : dict of str to dict of str to array_like [n]
-        FLOP per byte by model (two), then by context (the first is solid, the second dashed).
+    intensity : array_like [2, 2, n]
+        FLOP per byte by model and context; the first context is solid, the second dashed.
+    models, kinds : list of str
+        What the models and the contexts are called.
     ridge, ridge_says : float, str
     """
-    models, kinds = list(lines), list(next(iter(lines.values())))
-    table = [row for model, each in lines.items() for kind, values in each.items() for row in rows(
-        batch=batch, intensity=np.asarray(values, float), series=model, context=kind)]
+    table = [row for model, each in zip(models, intensity, strict=True) for kind, values in zip(kinds, each, strict=True)
+             for row in rows(batch=batch, intensity=np.asarray(values, float), series=model, context=kind)]
     x, y = batch_axis(), log_axis("intensity", "FLOP per byte read", (0.7, 1e4))
     legend = {"orient": "top", "direction": "horizontal", "labelLimit": 0, "symbolType": "stroke", "symbolSize": 400}
     color = alt.Color("series:N", title=None, legend=alt.Legend(**legend),
@@ -527,7 +528,7 @@ def wall():
     bottom = {"orient": "bottom", "titleFontWeight": "normal", "titleLimit": 0}
     heat = alt.Color("tokens:Q", title="tokens; an outline has none", scale=alt.Scale(
         type="log", domain=[1, 32], clamp=True, scheme=alt.SchemeParams(name=HEAT, extent=[0.3, 1])),
-        legend=alt.Legend(**bottom, values=[1, 2, 4, 8, 16, 32], gradientLength=200,
+        legend=alt.Legend(**bottom, values=[1, 2, 4, 8, 16, 32], gradientLength=200, direction="horizontal",
                           labelExpr="datum.value == 32 ? '32+' : datum.label"))
     squares = alt.layer(
         square.transform_filter("datum.tokens == 0").mark_rect(
