@@ -388,10 +388,10 @@ ALWAYS, CACHE = "#B0447C", "#B8860B"  # what every token reads; keys and values
 def memory_bill():
     """What must be held, item by item, each bar starting where the last one ends; the devices that hold it as rules.
 
-    Data sets: ``bill`` (key, order, label, series, start, end, used in GB; the key names model and precision, for caches also
-    sequences and context), ``devices`` (device, count, begins, ends, most in GB: what all rows of the device hold). Choices:
-    model, precision, device, sequences, context. The axis ends where the last device needed ends; where more than all rows
-    are needed, only the last of them is drawn.
+    Data sets: ``bill`` (key, order, label, series, start, end, used in GB; the key names model and precision, for caches
+    also sequences and context), ``devices`` (device, count, begins, ends, most in GB: what all its rows hold). Choices:
+    model, precision, device, sequences, context. The axis ends where the last device needed ends; where all rows do not
+    suffice, the last alone is drawn.
     """
     weights, whole = "model + '|' + precision", "model + '|' + precision + '|' + sequences + '|' + context"
     bill = alt.Chart(alt.NamedData("bill")).transform_filter(f"datum.key == {weights} || datum.key == {whole}")
@@ -405,17 +405,19 @@ def memory_bill():
     color = legend_colors(names, [MOE, ALWAYS, CACHE, "currentColor", LIMIT])
     used = bill.transform_calculate(series=repr(names[3]))
     rule = needed.transform_calculate(series=repr(names[4])).mark_rule(strokeWidth=1.5, strokeDash=[6, 4], aria=False)
-    at, above = alt.X("ends:Q"), {"baseline": "bottom", "aria": False, "y": -4}
+    at, above = alt.X("ends:Q"), {"baseline": "bottom", "aria": False, "y": -4, "fontWeight": "bold"}
+    side = {"expr": "datum.ends < datum.end ? 'left' : 'right'"}
     last = needed.transform_filter("datum.ends >= datum.end || datum.ends == datum.most").transform_calculate(
         text="datum.count + (datum.count > 1 ? ' hold ' : ' holds ') + format(datum.ends, ',.0f') + ' GB'")
     return finish(alt.layer(
         bill.mark_bar(height=22, aria=False).encode(x=x, x2="end", y=y, color=color),
         used.mark_bar(height=5, aria=False).encode(x=x, x2="used", y=y, color=color),
         rule.encode(x=at, color=color),
-        last.mark_text(align={"expr": "datum.ends < datum.end ? 'left' : 'right'"}, fontWeight="bold", **above).encode(x=at, text="text:N"),
+        last.mark_text(align=side, **above).encode(x=at, text="text:N"),
     ).properties(width=WIDTH, height=210),
-        "Gigabytes that must be held, one bar for each item, end to end: routed experts, shared experts, attention, embedding "
-        "and head, the rest, the caches. Dashed rules show where each device is full. A thin bar shows what one token reads.")
+        "Gigabytes that must be held, one bar for each item, end to end: routed experts, shared experts, attention, "
+        "embedding and head, the rest, the caches. Dashed rules show where each device is full. A thin bar shows what one "
+        "token reads.")
 
 
 def _rows_axis():
@@ -429,8 +431,7 @@ def cache_per_token(table, published):
     Parameters
     ----------
     table : list of dict
-        Rows with label, series (mixture of experts or dense model), size and beyond (bytes per token; beyond the windows),
-        in order.
+        Rows with label, series (mixture of experts or dense model), size and beyond (bytes per token, beyond windows).
     published : list of dict
         Rows with label and size, as others published them.
     """
@@ -446,10 +447,11 @@ def cache_per_token(table, published):
         models.mark_point(filled=True, size=90, opacity=1, aria=False).encode(x=x, y=y, color=color),
         theirs.transform_calculate(series=repr(names[2])).mark_point(
             shape="diamond", size=260, strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color),
-        models.mark_text(align="left", dx=14, opacity=roomy, aria=False).encode(x=x, y=y, text=alt.Text("size:Q", format=",d")),
+        models.mark_text(align="left", dx=14, opacity=roomy, aria=False).encode(
+            x=x, y=y, text=alt.Text("size:Q", format=",d")),
     ).properties(width=WIDTH, height=20 * len(table)),
-        "Bytes of cache per token of each model in BF16, log scale, from half a megabyte down to 5.5 kilobytes. A line leads to "
-        "what a further token takes once the windows are full. Diamonds are figures that others published.")
+        "Bytes of cache per token of each model in BF16, log scale, from half a megabyte down to 5.5 kilobytes. A line leads "
+        "to what a further token takes once the windows are full. Diamonds are figures that others published.")
 
 
 def sparsity(table):
@@ -474,8 +476,8 @@ def sparsity(table):
         ratio.mark_point(filled=True, opacity=0.9, aria=False).encode(
             x=alt.X("ratio:Q", scale=scale), y=y, color=color, size=size),
     ).properties(width=WIDTH, height=21 * len(table)),
-        "Total over active parameters of each model, as a dot, left of its limit, the number of experts over the number chosen. "
-        "Models with many small experts reach ratios near 20; models with few large ones stay below 4.")
+        "Total over active parameters of each model, as a dot, left of its limit, the number of experts over the number "
+        "chosen. Models with many small experts reach ratios near 20; models with few large ones stay below 4.")
 
 
 def cache_by_context(context, held, read):
@@ -500,8 +502,8 @@ def cache_by_context(context, held, read):
             y=log_axis("size", "bytes per token of context", (1e3, 4e5)))
 
     figure = finish(alt.hconcat(view(held, "held"), view(read, "read in a step")),
-        "Bytes of cache per token of context, held and read in a step, for seven models. With one entry per token the line is "
-        "flat; windows and fixed states make it fall with context; an index lets what is read fall while what is held stays.")
+        "Bytes of cache per token of context, held and read in a step, for seven models. With one entry per token the line "
+        "is flat; windows and fixed states make it fall with context; an index lets what is read fall, not what is held.")
     figure.config["legend"]["columns"] = 4
     return figure
 

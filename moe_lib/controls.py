@@ -494,7 +494,8 @@ def memory_bill(config=None):
     ValueError
         If config cannot be counted (`from_config`).
 
-    >>> bill = memory_bill().readout(model="deepseek-v3", precision="released", device="h200", sequences=64, context=8192)
+    >>> setting = {"precision": "released", "device": "h200", "sequences": 64, "context": 8192}
+    >>> bill = memory_bill().readout(model="deepseek-v3", **setting)
     >>> print(bill["Resident"], "|", bill["Devices needed"], "|", bill["Read by one token"])
     710 GB | 6 | 38.2 GB
     """
@@ -509,8 +510,8 @@ def memory_bill(config=None):
             used = sum(parts[part] * per_weight[part] * read_of.get(part, 1) for part in of) / 1e9
             series = item if item == "routed experts" else "always used"
             if size:
-                yield {"key": f"{name}|{precision}", "order": order, "label": f"{item}: {_amount(1e9 * size)}", "series": series,
-                       "start": start, "end": start + size, "used": start + used}
+                yield {"key": f"{name}|{precision}", "order": order, "label": f"{item}: {_amount(1e9 * size)}",
+                       "series": series, "start": start, "end": start + size, "used": start + used}
             start += size
 
     def tables(selection):
@@ -556,8 +557,8 @@ def memory_bill(config=None):
                Choice("device", "Device", {DEVICES[slug].name: slug for slug in BILL_DEVICES}, "h200",
                       more={d.name: slug for slug, d in DEVICES.items() if slug not in BILL_DEVICES}),
                Choice("sequences", "Sequences", {f"{n:,}": n for n in (1, 8, 32, 64, 256, 1024)}, 64, "batch"),
-               Choice("context", "Tokens of context in each", {f"{n:,}": n for n in (1024, 4096, 8192, 32768, 131072)}, 8192,
-                      "batch")]
+               Choice("context", "Tokens of context in each",
+                      {f"{n:,}": n for n in (1024, 4096, 8192, 32768, 131072)}, 8192, "batch")]
     return TwoFaces(choices, tables, charts.memory_bill(), readouts, models.add)
 
 
