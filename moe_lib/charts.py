@@ -557,8 +557,8 @@ def wall():
     return finish(
         alt.hconcat(squares, expected, spacing=28).resolve_scale(color="independent"),
         "Left, a square for every expert of a layer, lit by the tokens it gets in one simulated step; experts "
-        "without a token are outlines. Right, the share of experts touched against the batch, with a dot at the chosen batch. At "
-        "64 tokens 34 of 256 squares are dark.")
+        "without a token are outlines. Right, the share of experts touched against the batch, with a dot at the "
+        "chosen batch. At 64 tokens 34 of 256 squares are dark.")
 
 
 def coverage():
