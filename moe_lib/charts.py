@@ -388,7 +388,7 @@ ALWAYS, CACHE = "#B0447C", "#B8860B"  # what every token reads; keys and values
 def memory_bill():
     """What must be held, item by item, each bar starting where the last one ends; the devices that hold it as rules.
 
-    Data sets: ``bill`` (key, order, label, series, start, end, used in GB; the key names model and precision, for caches
+    Data sets: ``bill`` (key, order, label, series, start, end, used in GB; the key names model and precision, for a cache
     also sequences and context), ``devices`` (device, count, begins, ends, most in GB: what all its rows hold). Choices:
     model, precision, device, sequences, context. The axis ends where the last device needed ends; where all rows do not
     suffice, the last alone is drawn.
@@ -416,8 +416,8 @@ def memory_bill():
         last.mark_text(align=side, **above).encode(x=at, text="text:N"),
     ).properties(width=WIDTH, height=210),
         "Gigabytes that must be held, one bar for each item, end to end: routed experts, shared experts, attention, "
-        "embedding and head, the rest, the caches. Dashed rules show where each device is full. A thin bar shows what one "
-        "token reads.")
+        "embedding and head, the rest, the caches. Dashed rules show where each device is full. A thin bar shows what "
+        "one token reads.")
 
 
 def _rows_axis():
@@ -450,8 +450,8 @@ def cache_per_token(table, published):
         models.mark_text(align="left", dx=14, opacity=roomy, aria=False).encode(
             x=x, y=y, text=alt.Text("size:Q", format=",d")),
     ).properties(width=WIDTH, height=20 * len(table)),
-        "Bytes of cache per token of each model in BF16, log scale, from half a megabyte down to 5.5 kilobytes. A line leads "
-        "to what a further token takes once the windows are full. Diamonds are figures that others published.")
+        "Bytes of cache per token of each model in BF16, log scale, from half a megabyte down to 5.5 kilobytes. A line "
+        "leads to what a further token takes once the windows are full. Diamonds are figures that others published.")
 
 
 def sparsity(table):
@@ -476,8 +476,8 @@ def sparsity(table):
         ratio.mark_point(filled=True, opacity=0.9, aria=False).encode(
             x=alt.X("ratio:Q", scale=scale), y=y, color=color, size=size),
     ).properties(width=WIDTH, height=21 * len(table)),
-        "Total over active parameters of each model, as a dot, left of its limit, the number of experts over the number "
-        "chosen. Models with many small experts reach ratios near 20; models with few large ones stay below 4.")
+        "Total over active parameters of each model, as a dot, left of its limit, the number of experts over the "
+        "number chosen. Models with many small experts reach ratios near 20; models with few large ones stay below 4.")
 
 
 def cache_by_context(context, held, read):
@@ -502,8 +502,9 @@ def cache_by_context(context, held, read):
             y=log_axis("size", "bytes per token of context", (1e3, 4e5)))
 
     figure = finish(alt.hconcat(view(held, "held"), view(read, "read in a step")),
-        "Bytes of cache per token of context, held and read in a step, for seven models. With one entry per token the line "
-        "is flat; windows and fixed states make it fall with context; an index lets what is read fall, not what is held.")
+        "Bytes of cache per token of context, held and read in a step, for seven models. With one entry per token the "
+        "line is flat; windows and fixed states make it fall with context; an index lets what is read fall, not what is "
+        "held.")
     figure.config["legend"]["columns"] = 4
     return figure
 
