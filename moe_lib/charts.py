@@ -503,8 +503,8 @@ def cache_by_context(context, held, read):
 
     figure = finish(alt.hconcat(view(held, "held"), view(read, "read in a step")),
         "Bytes of cache per token of context, held and read in a step, for seven models. With one entry per token the "
-        "line is flat; windows and fixed states make it fall with context; an index lets what is read fall, not what is "
-        "held.")
+        "line is flat; windows and fixed states make it fall with context; an index lets what is read fall, not what "
+        "is held.")
     figure.config["legend"]["columns"] = 4
     return figure
 
@@ -597,8 +597,8 @@ def speculation(names):
     keys, server = [f"g{i}" for i in range(len(names))], "DeepSeek-R1 on 8 B200, measured by NVIDIA"
     x = batch_axis("sequences being served (batch)", domain=(0.85, 8192))
     y = alt.Y("gain:Q", title="speed with the draft over without",
-              axis=alt.Axis(values=[0.7, 1, 1.5, 2, 3, 4], format=".1f"),
-              scale=alt.Scale(type="log", domain=[0.7, 4.2], clamp=True, nice=False))
+              axis=alt.Axis(values=[0.5, 0.7, 1, 1.5, 2, 3, 4], format=".1f"),
+              scale=alt.Scale(type="log", domain=[0.5, 4.2], nice=False))
     color = legend_colors([*names, server], [MOE, SERIES[4], DENSE, SERIES[5]][:len(names)] + [MEASURED]).legend(
         symbolType="stroke", labelLimit=0)
     lines = alt.Chart(alt.NamedData("curve")).transform_filter(
@@ -609,7 +609,7 @@ def speculation(names):
     rule = alt.Chart(alt.Data(values=[{"gain": 1}]))
     return finish(alt.layer(
         rule.mark_rule(color=MUTED, strokeWidth=2, strokeDash=[6, 4], aria=False).encode(y=y),
-        lines.mark_line(strokeWidth=2.5, interpolate="monotone", aria=False).encode(x=x, y=y, color=color),
+        lines.mark_line(strokeWidth=2.5, interpolate="monotone", clip=True, aria=False).encode(x=x, y=y, color=color),
         point.mark_point(shape="diamond", filled=True, size=150, opacity=1, aria=False).encode(x=x, y=y, color=color),
     ).properties(width=WIDTH, height=340),
         "Speed-up by a draft against the number of sequences, log-log, with a rule at 1. The mixture of 256 experts "
