@@ -690,7 +690,7 @@ def coverage(config=None):
 
     def touched(num_experts, top_k, skew, batch):
         part = share(num_experts, top_k, skew, batch)
-        return f"{num_experts * part:,.0f} of {num_experts:,} ({part:.0%})".replace("%", " %")
+        return f"{charts.digits(num_experts * part)} of {num_experts:,} ({part:.0%})".replace("%", " %")
 
     def per_expert(num_experts, top_k, skew, batch):
         mean = batch * top_k / num_experts
@@ -768,14 +768,14 @@ def speculation(config=None):
     def until(model, acceptance, draft, copy):
         batch = np.arange(1, 8193)
         paying = batch[gain(model, acceptance, draft, copy, batch) > 1]
-        return f"{paying[-1]:,} sequences" if paying.size else "never"
+        return f"{paying[-1]:,} sequences" if paying.size else "never gains"
 
     readouts = {
         f"{moe.name}, one sequence": lambda acceptance, draft, copy: (
             f"{gain(moe, acceptance, draft, copy, 1):.2f} times"),
         f"{moe.name}, at its dip": dip,
-        f"{moe.name} gains up to": lambda acceptance, draft, copy: until(moe, acceptance, draft, copy),
-        f"{dense.name} gains up to": lambda acceptance, draft, copy: until(dense, acceptance, draft, copy),
+        f"{moe.name} loses beyond": lambda acceptance, draft, copy: until(moe, acceptance, draft, copy),
+        f"{dense.name} loses beyond": lambda acceptance, draft, copy: until(dense, acceptance, draft, copy),
     }
     choices = [Choice("acceptance", "Chance that a drafted token is accepted", ACCEPTANCES, 0.8, "slider"),
                Choice("draft", "Tokens drafted", {"1": 1, "2": 2, "3": 3}, 1, "radio"),
