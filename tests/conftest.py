@@ -25,6 +25,7 @@ settings.register_profile("repeatable", deadline=None, derandomize=True)  # the 
 settings.load_profile("repeatable")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
     """Tests that share something slow to make run on one worker, so that it is made once."""
     for item in items:
