@@ -35,8 +35,9 @@ def _chart(spec, place):
 
 def _prediction(asked, place):
     said = {key: html.escape(str(value)) for key, value in asked.items()}
-    return (f'<form class="moe-predict" data-answer="{said["answer"]}"><p class="question" id="ask-{place}">{said["question"]}</p>\n'
+    return (f'<form class="moe-predict" data-answer="{said["answer"]}">\n'
+            f'<p class="question" id="ask-{place}">{said["question"]}</p>\n'
             f'<label for="guess-{place}">Your prediction</label> <input id="guess-{place}" type="number" step="any" '
-            f'aria-describedby="ask-{place}"> <span class="unit">{said["unit"]}</span> <button type="submit">Commit</button>\n'
-            f'<p class="answer" role="status" hidden><span class="verdict"></span> Computed: <strong>{said["text"]}</strong>. '
-            f'{said["why"]}</p></form>')
+            f'aria-describedby="ask-{place}"> <span class="unit">{said["unit"]}</span> '
+            f'<button type="submit">Commit</button>\n<p class="answer" role="status" hidden>'
+            f'<span class="verdict"></span> Computed: <strong>{said["text"]}</strong>. {said["why"]}</p></form>')

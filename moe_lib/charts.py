@@ -10,7 +10,7 @@ VEGALITE = "application/vnd.vegalite.v5+json"
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"  # a name, never fetched
 WIDTH, HEIGHT = 640, 300
 
-# One meaning each, in every figure. At least 3:1 against the light and the dark page, and told apart without colour vision.
+# One meaning each, in every figure. At least 3:1 against the light and the dark page; told apart without colour vision.
 MOE, DENSE, LIMIT, MEASURED = "#2F82C4", "#C4622D", "#9466C4", "#1B8A6B"
 SERIES = [MOE, DENSE, LIMIT, MEASURED, "#B8860B", "#B0447C"]
 HEAT = "viridis"  # a quantity shown as colour
@@ -63,7 +63,8 @@ def gigabytes(num_bytes):
 def batch_axis(title="tokens in a step (batch)", name="batch", domain=(1, 65536)):
     """The x axis that every figure over batches shares: log scale, powers of four."""
     ticks = [4**i for i in range(9) if domain[0] <= 4**i <= domain[1]]
-    return alt.X(f"{name}:Q", title=title, axis=alt.Axis(values=ticks, format=",d", labelOverlap=True, labelSeparation=8),
+    axis = alt.Axis(values=ticks, format=",d", labelOverlap=True, labelSeparation=8)
+    return alt.X(f"{name}:Q", title=title, axis=axis,
                  scale=alt.Scale(type="log", base=2, domain=list(domain), nice=False))
 
 
@@ -96,8 +97,8 @@ def finish(chart, description):
         axis={**text, "domainColor": "currentColor", "tickColor": "currentColor", "gridColor": "currentColor",
               "gridOpacity": 0.12, "domainOpacity": 0.4, "tickOpacity": 0.4, "labelFontSize": 12, "titleFontSize": 12,
               "titleFontWeight": "normal", "titlePadding": 8},
-        legend={**text, "orient": "top", "direction": "horizontal", "columns": 0, "labelFontSize": 12, "titleFontSize": 12,
-                "symbolStrokeWidth": 3},
+        legend={**text, "orient": "top", "direction": "horizontal", "columns": 0, "labelFontSize": 12,
+                "titleFontSize": 12, "symbolStrokeWidth": 3},
         header={**text, "labelFontSize": 12})
 
 
@@ -125,8 +126,8 @@ def workshop():
         here.mark_point(filled=True, size=130, opacity=1, aria=False).encode(x=x, y=y, color=color),
         label.mark_text(align="right", dx=-9, dy=-9, fontWeight="bold", aria=False).encode(x=x, y=y, text="text:N"),
     ).properties(width=WIDTH, height=HEIGHT),
-        "FLOP per byte read in one decode step against batch size, log-log. The dense model rises in proportion to the batch. The "
-        "mixture of experts stays far below it until nearly all experts are touched, then rises in parallel.")
+        "FLOP per byte read in one decode step against batch size, log-log. The dense model rises in proportion to the "
+        "batch. The mixture of experts stays far below until nearly all experts are touched, then rises in parallel.")
 
 
 def served(batch, lines, measured, title):
@@ -142,16 +143,20 @@ def served(batch, lines, measured, title):
     title : str
         Whose measurements.
     """
-    names, points = [*lines, title], alt.Data(values=rows(batch=measured[0], ms=1e3 * np.asarray(measured[1]), series=title))
-    table = [row for name, seconds in lines.items() for row in rows(batch=batch, ms=1e3 * np.asarray(seconds), series=name)]
-    x, color = batch_axis("requests in flight", domain=(1, 256)), legend_colors(names, [MOE, DENSE, LIMIT][:len(lines)] + [MEASURED])
+    def milliseconds(at, seconds, name):
+        return rows(batch=at, ms=1e3 * np.asarray(seconds), series=name)
+
+    names, points = [*lines, title], alt.Data(values=milliseconds(*measured, title))
+    table = alt.Data(values=[row for name, seconds in lines.items() for row in milliseconds(batch, seconds, name)])
+    x = batch_axis("requests in flight", domain=(1, 256))
+    color = legend_colors(names, [MOE, DENSE, LIMIT][:len(lines)] + [MEASURED])
     y = alt.Y("ms:Q", title="milliseconds per step", scale=alt.Scale(domain=[0, 50]))
     return finish(alt.layer(
-        alt.Chart(alt.Data(values=table)).mark_line(strokeWidth=2.5, clip=True, aria=False).encode(x=x, y=y, color=color),
+        alt.Chart(table).mark_line(strokeWidth=2.5, clip=True, aria=False).encode(x=x, y=y, color=color),
         alt.Chart(points).mark_point(filled=True, size=110, opacity=1, aria=False).encode(x=x, y=y, color=color),
     ).properties(width=WIDTH, height=HEIGHT),
-        "Milliseconds per step against requests in flight: " + "; ".join(names) + ". The measured points rise with the coverage "
-        "bound, about twice as high; the active-only estimate stays flat.")
+        "Milliseconds per step against requests in flight: " + "; ".join(names) + ". The measured points rise with the "
+        "coverage bound, about twice as high; the active-only estimate stays flat.")
 
 
 ROOF = (0.7, 3e5)  # FLOP per byte from one end of a roof to the other
@@ -253,8 +258,8 @@ def shapes(batch, computed, dropped):
                                  scale=alt.Scale(domain=[0, 0.25])))
     return finish(alt.hconcat(left, right, spacing=28),
                   "Left: rows computed for every row that carries a token, against batch, by tile and by capacity. "
-                  "Tiles waste most at small batches. Right: the share of choices that a fixed capacity drops. It falls "
-                  "with the batch, and faster with more headroom.")
+                  "Tiles waste most at small batches. Right: the share of choices that a fixed capacity drops. It "
+                  "falls with the batch, and faster with more headroom.")
 
 
 def time_ratio(batch, ratios, peak, peak_says, ends):
@@ -293,8 +298,8 @@ def time_ratio(batch, ratios, peak, peak_says, ends):
         *(at.transform_filter(f"datum.low == {low}").mark_text(dy=13 + 14 * low, fontWeight="bold", aria=False).encode(
             **at_end, text=alt.Text("end:Q", format=",.0f")) for low in (0, 1)),
     ).properties(width=WIDTH, height=HEIGHT),
-        "Step time of a mixture of experts over that of a dense model of its active size, against batch. The ratio is 1 "
-        "for one token, highest where the dense model turns compute-bound, and 1 again where the mixture does.")
+        "Step time of a mixture of experts over that of a dense model of its active size, against batch. The ratio is "
+        "1 for one token, highest where the dense model turns compute-bound, and 1 again where the mixture does.")
 
 
 def ladder(rungs):
@@ -363,7 +368,8 @@ def contexts(batch, intensity, models, kinds, ridge, ridge_says):
         What the models and the contexts are called.
     ridge, ridge_says : float, str
     """
-    table = [row for model, each in zip(models, intensity, strict=True) for kind, values in zip(kinds, each, strict=True)
+    table = [row for model, each in zip(models, intensity, strict=True)
+             for kind, values in zip(kinds, each, strict=True)
              for row in rows(batch=batch, intensity=np.asarray(values, float), series=model, context=kind)]
     x, y = batch_axis(), log_axis("intensity", "FLOP per byte read", (0.7, 1e4))
     legend = {"orient": "top", "direction": "horizontal", "labelLimit": 0, "symbolType": "stroke", "symbolSize": 400}
@@ -388,9 +394,9 @@ ALWAYS, CACHE = "#B0447C", "#B8860B"  # what every token reads; keys and values
 def memory_bill():
     """What must be held, item by item, each bar starting where the last one ends; the devices that hold it as rules.
 
-    Data sets: ``bill`` (key, order, label, series, start, end, used in GB; the key names model and precision, for a cache
-    also sequences and context), ``devices`` (device, count, begins, ends, most in GB: what all its rows hold). Choices:
-    model, precision, device, sequences, context. The axis ends where the last device needed ends; where all rows do not
+    Data sets: ``bill`` (key, order, label, series, start, end, used in GB; the key names model and precision, for a
+    cache also sequences and context), ``devices`` (device, count, begins, ends, most in GB: what all its rows hold).
+    Choices: model, precision, device, sequences, context. The axis ends where the last device needed ends; where all rows do not
     suffice, the last alone is drawn.
     """
     weights, whole = "model + '|' + precision", "model + '|' + precision + '|' + sequences + '|' + context"

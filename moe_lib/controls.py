@@ -1,20 +1,13 @@
-"""Controls with two faces: live widgets where a kernel answers, an in-page chart over a declared grid everywhere else.
+"""What a reader can move: `workshop`, `memory_bill`, `wall`, `coverage`, `speculation`, `roofline`, `predict`.
 
-A notebook cell ends in one line, such as ``controls.workshop()``. JupyterLab shows ipywidgets that recompute in Python at
-every move. A rendered page shows an Altair chart whose inputs filter rows that Python computed beforehand. Both faces
-come from the same tables and readouts, so they agree for the same settings.
+A notebook cell ends in one line, such as ``controls.workshop()``; `two_faces` shows it live in JupyterLab and as an
+in-page chart everywhere else.
 """
 
 import functools
-import html
-import inspect
 import itertools
-from dataclasses import dataclass, field
-from importlib import resources
 
-import ipywidgets as widgets
 import numpy as np
-import vl_convert
 
 from . import charts, routing
 from .hardware import DEVICES, devices_needed
@@ -23,257 +16,19 @@ from .records import inclusion, router_loads, shipped
 from .roofline import attainable_flops_per_s, compute_bound_batch, ridge_point, speculation_gain, step_time
 from .routing import batch_for_coverage, coverage_of, experts_touched_std, sample_routing, zipf_inclusion
 from .steps import bytes_per_weight, decode_step, resident_bytes
+from .two_faces import HALF_OCTAVES, Choice, TwoFaces, predict
 
-HALF_OCTAVES = np.unique(np.rint(2 ** np.arange(0, 16.5, 0.5)).astype(int)).tolist()  # 1 to 65,536
-PREDICTION = "application/vnd.moe.prediction+json"
-STYLE = (resources.files(__package__) / "data" / "controls.css").read_text(encoding="utf-8")
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One input of a control.
-
-    Attributes
-    ----------
-    name : str
-        The parameter that tables, readouts and the chart know it by.
-    label : str
-        What the reader sees.
-    options : dict of str to value
-        Label to value, in order; values are numbers or strings.
-    start : value
-        Where the control stands at first: the figure must carry its point there.
-    kind : str
-        ``menu``, ``radio``, ``slider`` (over the options) or ``batch`` (a log slider; live, any whole number).
-    more : dict
-        Further options of the live face.
-    upload : bool
-        Live, a config.json may be added to the options.
-    """
-
-    name: str
-    label: str
-    options: dict
-    start: object
-    kind: str = "menu"
-    more: dict = field(default_factory=dict)
-    upload: bool = False
-
-    def index(self):
-        return list(self.options.values()).index(self.start)
-
-
-class TwoFaces:
-    """A control: choices, the tables behind its chart, and readouts in words.
-
-    Parameters
-    ----------
-    choices : list of Choice
-    tables : callable
-        ``tables(selection)`` with selection = {choice name: list of values} returns {data set name: list of row dicts}.
-    chart : altair.Chart
-        Draws the named data sets and filters them by the choices' names.
-    readouts : dict of str to callable
-        Label to a function of choice names that returns text, for example ``lambda model, batch: "222 of 256"``.
-    add_model : callable, optional
-        ``add_model(text)`` takes an uploaded config.json and returns the option's name.
-    """
-
-    def __init__(self, choices, tables, chart, readouts, add_model=None):
-        self.choices, self.tables, self.readouts, self.add_model = choices, tables, readouts, add_model
-        self.spec = {**chart.to_dict(), "$schema": charts.SCHEMA}
-        self.spec.setdefault("params", [])
-
-    def static(self):
-        """The Vega-Lite specification of the page's face: inputs that filter, every row already computed."""
-        everything = {choice.name: list(choice.options.values()) for choice in self.choices}
-        params = itertools.chain.from_iterable(_bound_params(choice) for choice in self.choices)
-        described = [{"name": c.name, "label": c.label, "kind": c.kind, "labels": list(c.options), "start": c.index(),
-                      "values": list(c.options.values())} for c in self.choices]
-        return {**self.spec, "params": [*params, *self.spec["params"]], "datasets": self.tables(everything),
-                "usermeta": {"choices": described, "readouts": [self._every_answer(*item) for item in self.readouts.items()]}}
-
-    def _every_answer(self, label, function):
-        keys = list(inspect.signature(function).parameters)
-        options = {choice.name: choice.options.values() for choice in self.choices}
-
-        def nested(chosen):
-            if len(chosen) == len(keys):
-                return function(*chosen)
-            return [nested((*chosen, value)) for value in options[keys[len(chosen)]]]
-
-        return {"label": label, "keys": keys, "values": nested(())}
-
-    def readout(self, **chosen):
-        """{label: text} for one setting, as both faces show it.
-
-        >>> print(workshop().readout(model="deepseek-v3", precision="bf16", device="h200", batch=64)["Read in a step"])
-        1,169 GB
-        """
-        return {label: function(**{key: chosen[key] for key in inspect.signature(function).parameters})
-                for label, function in self.readouts.items()}
-
-    def live_spec(self, **chosen):
-        """The same chart for one setting, with rows of that setting alone."""
-        params = [{"name": name, "value": value} for name, value in chosen.items()]
-        rows = self.tables({name: [value] for name, value in chosen.items()})
-        return {**self.spec, "params": [*params, *self.spec["params"]], "datasets": rows}
-
-    def live(self):
-        """The ipywidgets face."""
-        inputs = {choice.name: _input(choice) for choice in self.choices}
-        tiles, picture, message = widgets.HTML(), widgets.HTML(), widgets.HTML()
-
-        def recompute(_=None):
-            chosen = {name: control.value for name, control in inputs.items()}
-            tiles.value = _tiles_html(self.readout(**chosen))
-            picture.value = _svg(self.live_spec(**chosen))
-
-        rows = []
-        for choice in self.choices:
-            control = inputs[choice.name]
-            control.observe(recompute, "value")
-            parts = [widgets.Label(choice.label, layout={"width": "7.5em"}), control]
-            if choice.kind == "batch":
-                parts.insert(1, _log_slider(control))
-            if choice.upload:
-                parts.append(_upload_button(control, self.add_model, message))
-            rows.append(widgets.HBox(parts, layout={"flex_flow": "row wrap", "align_items": "center"}))
-        recompute()
-        return widgets.VBox([*rows, message, tiles, picture])
-
-    def _repr_mimebundle_(self, include=None, exclude=None, **_):
-        words = "; ".join(f"{label}: {text}" for label, text in self.readout(**{c.name: c.start for c in self.choices}).items())
-        return {**self.live()._repr_mimebundle_(), charts.VEGALITE: self.static(), "text/plain": words}
-
-
-def _bound_params(choice):
-    """Vega-Lite parameters of the page's inputs. A slider moves over positions; the value is looked up."""
-    values = list(choice.options.values())
-    if choice.kind in ("menu", "radio"):
-        bind = {"input": "select" if choice.kind == "menu" else "radio", "options": values, "labels": list(choice.options),
-                "name": choice.label + " "}
-        return [{"name": choice.name, "value": choice.start, "bind": bind}]
-    step = f"{choice.name}_step"
-    bind = {"input": "range", "min": 0, "max": len(values) - 1, "step": 1, "name": choice.label + " (position) "}
-    return [{"name": step, "value": choice.index(), "bind": bind}, {"name": choice.name, "expr": f"{values}[{step}]"}]
-
-
-def _input(choice):
-    options = [*choice.options.items(), *choice.more.items()]
-    if choice.kind == "menu":
-        return widgets.Dropdown(options=options, value=choice.start, layout={"width": "22em"})
-    if choice.kind == "radio":
-        return widgets.ToggleButtons(options=options, value=choice.start, style={"button_width": "auto"})
-    if choice.kind == "slider":
-        return widgets.SelectionSlider(options=options, value=choice.start, layout={"width": "24em"})
-    values = list(choice.options.values())
-    return widgets.BoundedIntText(value=choice.start, min=min(values), max=max(values), layout={"width": "7em"})
-
-
-def _log_slider(number):
-    """A log-scaled slider beside a number field, each following the other."""
-    slider = widgets.FloatLogSlider(value=number.value, base=2, min=np.log2(number.min), max=np.log2(number.max), step=0.25,
-                                    readout=False, layout={"width": "20em"})
-    slider.observe(lambda change: setattr(number, "value", round(change.new)), "value")
-    number.observe(lambda change: round(slider.value) == change.new or setattr(slider, "value", change.new), "value")
-    return slider
-
-
-def _upload_button(menu, add_model, message):
-    """A button that takes a config.json, adds it to a menu and chooses it, or says why it cannot."""
-    button = widgets.FileUpload(accept=".json", description="your config.json", layout={"width": "12em"})
-
-    def take(change):
-        for file in change.new:
-            try:
-                name = add_model(bytes(file["content"]).decode("utf-8-sig"))
-            except ValueError as error:  # what from_config says to a reader
-                problem = html.escape(f"{file['name']}: {error}")
-                message.value = f'<p class="moe-problem">{problem}</p>'
-                return
-            message.value = ""
-            if name not in menu.options and (name, name) not in menu.options:
-                menu.options = [*menu.options, (name, name)]
-            menu.value = name
-
-    button.observe(take, "value")
-    return button
-
-
-class Prediction:
-    """A question whose answer the reader commits to before it shows. Made by `predict`."""
-
-    def __init__(self, question, answer, unit, why):
-        self.asked = {"question": question, "answer": float(answer), "unit": unit, "why": why,
-                      "text": f"{charts.digits(float(answer))} {unit}".strip()}
-
-    def live(self):
-        """The ipywidgets face."""
-        guess, commit, answer = widgets.FloatText(layout={"width": "9em"}), widgets.Button(description="Commit"), widgets.HTML()
-
-        def reveal(_):
-            guess.disabled = commit.disabled = True
-            answer.value = (f"<p>You said {guess.value:,g}. {_verdict(guess.value, self.asked['answer'])} Computed: "
-                            f"<strong>{self.asked['text']}</strong>. {self.asked['why']}</p>")
-
-        commit.on_click(reveal)
-        row = widgets.HBox([widgets.Label("Your prediction"), guess, widgets.Label(self.asked["unit"]), commit])
-        return widgets.VBox([widgets.HTML(f"<p>{self.asked['question']}</p>"), row, answer])
-
-    def _repr_mimebundle_(self, include=None, exclude=None, **_):
-        return {**self.live()._repr_mimebundle_(), PREDICTION: self.asked,
-                "text/plain": f"{self.asked['question']} Computed: {self.asked['text']}"}
-
-
-def predict(question, answer, unit="", why=""):
-    """Ask for a number before showing the computed one; on the page and in JupyterLab.
-
-    Parameters
-    ----------
-    question, unit, why : str
-        Why is shown with the answer.
-    answer : float
-        Computed, not typed.
-
-    Returns
-    -------
-    Prediction
-
-    >>> predict("How many experts?", 222.44, "experts").asked["text"]
-    '222 experts'
-    """
-    return Prediction(question, answer, unit, why)
-
-
-def _verdict(guess, computed):
-    if guess <= 0 or computed <= 0:
-        return "Right." if guess == computed else ""
-    times = max(guess / computed, computed / guess)
-    return "Close." if times <= 1.1 else f"{times:.2g} times too {'high' if guess > computed else 'low'}."
-
-
-def _tiles_html(readout):
-    tiles = "".join(f"<div><dt>{html.escape(label)}</dt><dd>{html.escape(text)}</dd></div>" for label, text in readout.items())
-    return f'<style>{STYLE}</style><dl class="moe-tiles" aria-live="polite">{tiles}</dl>'
-
-
-def _svg(spec):
-    """Draw in Python: nothing but an SVG has to reach the browser."""
-    drawn = vl_convert.vegalite_to_svg(spec, vl_version="5.8")
-    return drawn.replace("<svg ", f'<svg role="img" aria-label="{html.escape(spec["description"])}" ', 1)
-
-
-# What the controls offer ----------------------------------------------------------------------------------------------
+__all__ = ["coverage", "memory_bill", "predict", "roofline", "speculation", "wall", "workshop"]
 
 PRECISIONS = {"BF16": "bf16", "FP8": "fp8", "4-bit": "fp4"}
 WEIGHT_BYTES = {"bf16": 2, "fp8": 1, "fp4": 0.5}
+COMPUTING = {slug: device for slug, device in DEVICES.items() if "bf16" in device.peak_flops_per_s}  # peak published
 STATIC_DEVICES = ("h100", "h200", "b200", "mi300x", "a100-80gb", "rtx-4090")
 PLATE = {"plate-deepseek-v3": from_counts("DeepSeek-V3, rounded counts", 671e9, 37e9, 256, 8),
          "plate-mixtral-8x7b": from_counts("Mixtral 8x7B, rounded counts", 46.7e9, 12.9e9, 8, 2)}
-STATIC_MODELS = ("deepseek-v3", "plate-deepseek-v3", "mixtral-8x7b", "plate-mixtral-8x7b", "qwen3-235b-a22b", "qwen3-30b-a3b",
-                 "gpt-oss-120b", "glm-4.5", "llama-4-maverick", "llama-4-scout", "olmoe", "phi-3.5-moe", "jamba",
-                 "minimax-text-01", "deepseek-v4-flash", "gemma-4-26b-a4b", "glm-5.2", "minimax-m3",
+STATIC_MODELS = ("deepseek-v3", "plate-deepseek-v3", "mixtral-8x7b", "plate-mixtral-8x7b", "qwen3-235b-a22b",
+                 "qwen3-30b-a3b", "gpt-oss-120b", "glm-4.5", "llama-4-maverick", "llama-4-scout", "olmoe",
+                 "phi-3.5-moe", "jamba", "minimax-text-01", "deepseek-v4-flash", "gemma-4-26b-a4b", "glm-5.2", "minimax-m3",
                  "nemotron-3-super-120b-a12b", "qwen3.6-35b-a3b")
 
 
@@ -303,6 +58,20 @@ def _arithmetic(precision, device):
     return "fp8" if precision == "fp8" and "fp8" in device.peak_flops_per_s else "bf16"
 
 
+def _precision():
+    return Choice("precision", "Weights", PRECISIONS, "bf16", "radio")
+
+
+def _device(static, devices=DEVICES):
+    """The menu of devices: `static` on the page, all of `devices` live."""
+    return Choice("device", "Device", {DEVICES[slug].name: slug for slug in static}, "h200",
+                  more={device.name: slug for slug, device in devices.items() if slug not in static})
+
+
+def _batch(batches=HALF_OCTAVES):
+    return Choice("batch", "Batch", {f"{batch:,}": batch for batch in batches}, 64, "batch")
+
+
 def _devices_needed(model, precision, device):
     return int(devices_needed(resident_bytes(model, weight_bytes=WEIGHT_BYTES[precision]), device))
 
@@ -328,7 +97,6 @@ def workshop(config=None):
     222 of 256 (87 %)
     """
     models = _Models(config)
-    devices = {slug: DEVICES[slug] for slug in DEVICES if "bf16" in DEVICES[slug].peak_flops_per_s}
 
     def step(model, precision, batch):
         return decode_step(models[model], batch, weight_bytes=WEIGHT_BYTES[precision])
@@ -341,8 +109,8 @@ def workshop(config=None):
             curve += charts.rows(model=model, precision=precision, batch=batches.astype(int),
                                  moe=step(model, precision, batches).intensity, twin=twin.intensity)
         for device, precision in itertools.product(selection["device"], selection["precision"]):
-            dtype = _arithmetic(precision, devices[device])
-            ridge += charts.rows(device=device, precision=precision, ridge=ridge_point(devices[device], dtype))
+            dtype = _arithmetic(precision, DEVICES[device])
+            ridge += charts.rows(device=device, precision=precision, ridge=ridge_point(DEVICES[device], dtype))
         return {"curve": curve, "ridge": ridge}
 
     def touched(model, batch):
@@ -354,14 +122,14 @@ def workshop(config=None):
         return f"{charts.digits(of.tokens_per_expert)} (touched: {charts.digits(of.tokens_per_touched_expert)})"
 
     def fits(model, precision, device):
-        needed = _devices_needed(models[model], precision, devices[device])
+        needed = _devices_needed(models[model], precision, DEVICES[device])
         return "fits on one" if needed == 1 else f"does not fit: needs {needed:,}"
 
     def time(model, precision, device, batch):
-        needed, dtype = _devices_needed(models[model], precision, devices[device]), _arithmetic(precision, devices[device])
-        of = step(model, precision, batch)
-        by = "reading" if of.intensity < ridge_point(devices[device], dtype) else "computing"
-        lower = step_time(of, devices[device], dtype, needed).lower
+        needed = _devices_needed(models[model], precision, DEVICES[device])
+        of, dtype = step(model, precision, batch), _arithmetic(precision, DEVICES[device])
+        by = "reading" if of.intensity < ridge_point(DEVICES[device], dtype) else "computing"
+        lower = step_time(of, DEVICES[device], dtype, needed).lower
         return f"{charts.digits(lower * 1e3)} ms ({by})"
 
     readouts = {
@@ -375,10 +143,7 @@ def workshop(config=None):
         "Takes at least": time,
     }
     choices = [models.choice(STATIC_MODELS, "deepseek-v3"),
-               Choice("precision", "Weights", PRECISIONS, "bf16", "radio"),
-               Choice("device", "Device", {devices[slug].name: slug for slug in STATIC_DEVICES}, "h200",
-                      more={d.name: slug for slug, d in devices.items() if slug not in STATIC_DEVICES}),
-               Choice("batch", "Batch", {f"{b:,}": b for b in HALF_OCTAVES}, 64, "batch")]
+               _precision(), _device(STATIC_DEVICES, COMPUTING), _batch()]
     return TwoFaces(choices, tables, charts.workshop(), readouts, models.add)
 
 
@@ -408,20 +173,19 @@ def roofline(config=None):
     3,770 tokens (twin: 206)
     """
     models = _Models(config)
-    devices = {slug: DEVICES[slug] for slug in DEVICES if "bf16" in DEVICES[slug].peak_flops_per_s}
 
     def step(model, precision, batch):
         return decode_step(model, batch, weight_bytes=WEIGHT_BYTES[precision])
 
     def rate(intensity, precision, device):
-        return attainable_flops_per_s(intensity, devices[device], _arithmetic(precision, devices[device]))
+        return attainable_flops_per_s(intensity, DEVICES[device], _arithmetic(precision, DEVICES[device]))
 
     def tables(selection):
         batches = np.union1d(HALF_OCTAVES, selection["batch"])
         roof, moe, twin = [], [], []
         for precision, device in itertools.product(selection["precision"], selection["device"]):
             key = {"precision": precision, "device": device}
-            ridge = ridge_point(devices[device], _arithmetic(precision, devices[device]))
+            ridge = ridge_point(DEVICES[device], _arithmetic(precision, DEVICES[device]))
             ends = np.array([charts.ROOF[0], ridge, charts.ROOF[1]])
             roof += charts.rows(**key, intensity=ends, rate=rate(ends, precision, device))
             dense = step(dense_twin(models[selection["model"][0]]), precision, batches).intensity
@@ -437,33 +201,30 @@ def roofline(config=None):
         return "{} FLOP/byte (twin: {})".format(*map(charts.digits, pair))
 
     def ridge(precision, device):
-        dtype = _arithmetic(precision, devices[device])
-        return f"{ridge_point(devices[device], dtype):.0f} FLOP/byte, {dtype.upper()}"
+        dtype = _arithmetic(precision, DEVICES[device])
+        return f"{ridge_point(DEVICES[device], dtype):.0f} FLOP/byte, {dtype.upper()}"
 
     def share(model, precision, device, batch):
-        peak = devices[device].peak(_arithmetic(precision, devices[device]))
+        peak = DEVICES[device].peak(_arithmetic(precision, DEVICES[device]))
         at_most = rate(step(models[model], precision, batch).intensity, precision, device) / peak
         return f"at most {charts.digits(100 * at_most)} %"
 
     def time(model, precision, device, batch):
-        needed = _devices_needed(models[model], precision, devices[device])
-        of, dtype = step(models[model], precision, batch), _arithmetic(precision, devices[device])
-        lower, upper = (charts.digits(1e3 * seconds) for seconds in step_time(of, devices[device], dtype, needed))
+        needed = _devices_needed(models[model], precision, DEVICES[device])
+        of, dtype = step(models[model], precision, batch), _arithmetic(precision, DEVICES[device])
+        lower, upper = (charts.digits(1e3 * seconds) for seconds in step_time(of, DEVICES[device], dtype, needed))
         return f"{lower} to {upper} ms on {needed:,}"
 
     def enough(model, precision, device):
-        dtype = _arithmetic(precision, devices[device])
-        both = (compute_bound_batch(of, devices[device], dtype, weight_bytes=WEIGHT_BYTES[precision])
+        dtype = _arithmetic(precision, DEVICES[device])
+        both = (compute_bound_batch(of, DEVICES[device], dtype, weight_bytes=WEIGHT_BYTES[precision])
                 for of in (models[model], dense_twin(models[model])))
         return "{:,.0f} tokens (twin: {:,.0f})".format(*both)
 
     readouts = {"Intensity": intensity, "Ridge point": ridge, "Share of peak": share, "Step takes": time,
                 "Compute-bound from": enough}
     choices = [models.choice(ROOF_MODELS, "deepseek-v3"),
-               Choice("precision", "Weights", PRECISIONS, "bf16", "radio"),
-               Choice("device", "Device", {devices[slug].name: slug for slug in ROOF_DEVICES}, "h200",
-                      more={d.name: slug for slug, d in devices.items() if slug not in ROOF_DEVICES}),
-               Choice("batch", "Batch", {f"{b:,}": b for b in HALF_OCTAVES}, 64, "batch")]
+               _precision(), _device(ROOF_DEVICES, COMPUTING), _batch()]
     return TwoFaces(choices, tables, charts.roofline(), readouts, models.add)
 
 
@@ -554,8 +315,7 @@ def memory_bill(config=None):
     }
     choices = [models.choice([slug for slug in STATIC_MODELS if slug not in PLATE], "deepseek-v3"),
                Choice("precision", "Weights", {"as released": "released", **PRECISIONS}, "released", "radio"),
-               Choice("device", "Device", {DEVICES[slug].name: slug for slug in BILL_DEVICES}, "h200",
-                      more={d.name: slug for slug, d in DEVICES.items() if slug not in BILL_DEVICES}),
+               _device(BILL_DEVICES),
                Choice("sequences", "Sequences", {f"{n:,}": n for n in (1, 8, 32, 64, 256, 1024)}, 64, "batch"),
                Choice("context", "Tokens of context in each",
                       {f"{n:,}": n for n in (1024, 4096, 8192, 32768, 131072)}, 8192, "batch")]
@@ -629,7 +389,7 @@ def wall():
         "Busiest expert": lambda router, batch: f"{tokens(router, batch).max()} tokens",
     }
     choices = [Choice("router", "Router", WALL_ROUTERS, "deepseek-v3", "radio"),
-               Choice("batch", "Batch", {f"{b:,}": b for b in HALF_OCTAVES if b <= WALL_TOKENS}, 64, "batch")]
+               _batch([b for b in HALF_OCTAVES if b <= WALL_TOKENS])]
     return TwoFaces(choices, tables, charts.wall(), readouts)
 
 
@@ -709,7 +469,7 @@ def coverage(config=None):
                Choice("top_k", "Chosen k", options(COVERAGE_TOP_K, k), k,
                       more={str(n): n for n in (3, 10, 12, 16) if n != k}),
                Choice("skew", "Popularity", SKEWS, 0, "radio"),
-               Choice("batch", "Batch", {f"{b:,}": b for b in COVERAGE_BATCHES}, 64, "batch")]
+               _batch(COVERAGE_BATCHES)]
     return TwoFaces(choices, tables, charts.coverage(), readouts)
 
 

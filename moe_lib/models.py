@@ -158,7 +158,8 @@ class MoEModel:
         >>> print(CATALOG["mixtral-8x7b"].cache_kind, CATALOG["deepseek-v3"].cache_kind, CATALOG["jamba"].cache_kind)
         GQA MLA hybrid
         """
-        key_is_value = any(c.flops_per_token > 2 * self.num_heads * c.values_per_token for c in self.caches if not c.index)
+        key_is_value = any(cache.flops_per_token > 2 * self.num_heads * cache.values_per_token
+                           for cache in self.caches if not cache.index)
         if self.state_bytes_per_sequence:
             return "compressed" if key_is_value else "hybrid"
         if self.kv_is_upper_bound or not self.caches:

@@ -1,7 +1,7 @@
 """Records of measurements, one JSON object a line: what was run, on what, by whom, when, under which licence.
 
-`kind` keeps three things apart: ``measured`` (by this code), ``third_party`` (by others, with source and licence) and ``model``
-(computed, never to be called measured).
+`kind` keeps three things apart: ``measured`` (by this code), ``third_party`` (by others, with source and licence) and
+``model`` (computed, never to be called measured).
 """
 
 import json
@@ -20,7 +20,7 @@ KINDS = ("measured", "third_party", "model")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One measurement with its provenance; `data` holds its numbers (keys say units: ``_s``, ``_bytes``, shares without).
+    """One measurement with its provenance.
 
     Attributes
     ----------
@@ -29,6 +29,7 @@ class Record:
     what, on, by, software, routing, when, source, licence : str
         In words; empty where it does not apply. `third_party` needs source and licence, every kind needs what.
     data : dict
+        The numbers; keys say units (``_s``, ``_bytes``), shares have none.
     schema : int
     """
 
@@ -91,7 +92,8 @@ def write(path, records):
     """
     path = Path(path)
     draft = path.with_name(path.name + ".part")
-    draft.write_text("".join(json.dumps(asdict(record), allow_nan=False) + "\n" for record in records), encoding="utf-8")
+    lines = [json.dumps(asdict(record), allow_nan=False) + "\n" for record in records]
+    draft.write_text("".join(lines), encoding="utf-8")
     draft.replace(path)
 
 
@@ -119,8 +121,8 @@ def router_loads(path=None):
     Parameters
     ----------
     path : path, optional
-        Records with data keys model, domain, layer, num_experts, top_k, tokens, share. None reads the shipped third-party
-        counts of Mixtral-8x7B and OLMoE-1B-7B (prefill of text, three layers and domains each).
+        Records with data keys model, domain, layer, num_experts, top_k, tokens, share. None reads the shipped
+        third-party counts of Mixtral-8x7B and OLMoE-1B-7B (prefill of text, three layers and domains each).
 
     Returns
     -------
@@ -158,7 +160,7 @@ def inclusion(record):
     share, top_k = np.asarray(record.data["share"], float), record.data["top_k"]
     require("top_k", top_k, 1, record.data["num_experts"])
     if share.shape != (record.data["num_experts"],) or not math.isclose(share.sum(), 1, abs_tol=1e-3):
-        raise ValueError(f"share must hold num_experts = {record.data['num_experts']} numbers that sum to 1, got {share.shape} "
-                         f"with sum {share.sum():g}")
+        raise ValueError(f"share must hold num_experts = {record.data['num_experts']} numbers that sum to 1, got "
+                         f"{share.shape} with sum {share.sum():g}")
     require("share", share, 0, 1 / top_k)
     return top_k * share / share.sum()

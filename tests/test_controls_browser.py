@@ -65,7 +65,8 @@ def test_settings_survive_the_theme_button_and_a_change_of_width(workshop, page)
     page.locator("button.theme-switch-button:visible").first.click()
     page.set_viewport_size({"width": 390, "height": 800})
     page.wait_for_function("document.querySelector('.moe-plot svg').getBoundingClientRect().width < 400")
-    assert reading(workshop) == said and workshop.get_by_label("Model", exact=True).locator("option:checked").text_content() == "Mixtral 8x7B"
+    model = workshop.get_by_label("Model", exact=True).locator("option:checked")
+    assert reading(workshop) == said and model.text_content() == "Mixtral 8x7B"
     drawn = workshop.locator(".mark-text.role-mark text").all_text_contents()
     assert any(said["Intensity"].split()[0] in text for text in drawn)
     assert page.faults == []
@@ -114,4 +115,5 @@ def test_in_jupyterlab_a_dragged_slider_changes_the_figure_and_the_readout(lab_u
 
 
 def test_the_notebook_that_make_lab_opens_exists():
-    assert (ROOT / "notebooks" / "00_workshop.ipynb").is_file() and "notebooks/00_workshop.ipynb" in (ROOT / "Makefile").read_text()
+    assert (ROOT / "notebooks" / "00_workshop.ipynb").is_file()
+    assert "notebooks/00_workshop.ipynb" in (ROOT / "Makefile").read_text()

@@ -19,6 +19,7 @@ LEVELS = [
     {"balance"},
     {"plan"},
     {"charts"},
+    {"two_faces"},
     {"controls"},
     {"__main__"},
 ]

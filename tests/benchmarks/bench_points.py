@@ -44,7 +44,8 @@ def main():
             function(batch)
             times.append(perf_counter() - start)
     ours, theirs = median(seconds[library]), median(seconds[bare])
-    print(f"{POINTS:,} points: library {ours * 1e3:.1f} ms, bare NumPy {theirs * 1e3:.1f} ms, ratio {ours / theirs:.2f}")
+    print(f"{POINTS:,} points: library {ours * 1e3:.1f} ms, bare NumPy {theirs * 1e3:.1f} ms, "
+          f"ratio {ours / theirs:.2f}")
 
 
 if __name__ == "__main__":
