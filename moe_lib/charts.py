@@ -396,8 +396,8 @@ def memory_bill():
 
     Data sets: ``bill`` (key, order, label, series, start, end, used in GB; the key names model and precision, for a
     cache also sequences and context), ``devices`` (device, count, begins, ends, most in GB: what all its rows hold).
-    Choices: model, precision, device, sequences, context. The axis ends where the last device needed ends; where all rows do not
-    suffice, the last alone is drawn.
+    Choices: model, precision, device, sequences, context. The axis ends where the last device needed ends; where all
+    rows do not suffice, the last alone is drawn.
     """
     weights, whole = "model + '|' + precision", "model + '|' + precision + '|' + sequences + '|' + context"
     bill = alt.Chart(alt.NamedData("bill")).transform_filter(f"datum.key == {weights} || datum.key == {whole}")

@@ -28,8 +28,8 @@ PLATE = {"plate-deepseek-v3": from_counts("DeepSeek-V3, rounded counts", 671e9, 
          "plate-mixtral-8x7b": from_counts("Mixtral 8x7B, rounded counts", 46.7e9, 12.9e9, 8, 2)}
 STATIC_MODELS = ("deepseek-v3", "plate-deepseek-v3", "mixtral-8x7b", "plate-mixtral-8x7b", "qwen3-235b-a22b",
                  "qwen3-30b-a3b", "gpt-oss-120b", "glm-4.5", "llama-4-maverick", "llama-4-scout", "olmoe",
-                 "phi-3.5-moe", "jamba", "minimax-text-01", "deepseek-v4-flash", "gemma-4-26b-a4b", "glm-5.2", "minimax-m3",
-                 "nemotron-3-super-120b-a12b", "qwen3.6-35b-a3b")
+                 "phi-3.5-moe", "jamba", "minimax-text-01", "deepseek-v4-flash", "gemma-4-26b-a4b", "glm-5.2",
+                 "minimax-m3", "nemotron-3-super-120b-a12b", "qwen3.6-35b-a3b")
 
 
 class _Models(dict):

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -103,13 +104,19 @@ def site(book, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def lab_url(make, tmp_path_factory):
-    """Address of the JupyterLab that `make lab` starts (no browser, nothing written to the home folder)."""
-    home = tmp_path_factory.mktemp("lab")
+    """Address of a running JupyterLab."""
+    with lab_server(tmp_path_factory.mktemp("lab")) as address:
+        yield address
+
+
+@contextmanager
+def lab_server(home):
+    """Address of the JupyterLab that `make lab` starts; what it writes goes to the folder `home`."""
     folders = {"JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "JUPYTER_RUNTIME_DIR": "run"}
     folders |= {"JUPYTERLAB_WORKSPACES_DIR": "workspaces", "JUPYTERLAB_SETTINGS_DIR": "settings"}
     env = os.environ | {name: str(home / folder) for name, folder in folders.items()}
     flags = "LAB_FLAGS=--no-browser --allow-root --ServerApp.port=0 --IdentityProvider.token="
-    command = [make, "-C", ROOT, "lab", f"VENV={sys.prefix}", f"--assume-old={sys.prefix}/installed", flags]
+    command = ["make", "-C", ROOT, "lab", f"VENV={sys.prefix}", f"--assume-old={sys.prefix}/installed", flags]
     with open(home / "log", "w") as log:
         server = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
     try:
