@@ -27,9 +27,10 @@ class OwnFaces(MimeRenderPlugin):
 
 
 def _chart(spec, place):
-    name = f"chart-{place}"
+    name, words = f"chart-{place}", html.escape(spec.get("description", ""))
     spec = json.dumps(spec, separators=(",", ":")).replace("<", "\\u003c")
-    return (f'<div class="moe-chart" id="{name}"></div>\n'
+    words = f"<noscript><p>A figure, drawn by a script: {words}</p></noscript>"
+    return (f'<div class="moe-chart" id="{name}">{words}</div>\n'
             f'<script type="application/json" data-chart="{name}">{spec}</script>')
 
 

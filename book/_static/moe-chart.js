@@ -63,6 +63,7 @@
 
   const start = async (el) => {
     const spec = JSON.parse(document.querySelector(`script[data-chart="${el.id}"]`).textContent);
+    el.replaceChildren(); // the words that stand in for the figure without scripts
     const { choices = [], readouts = [] } = spec.usermeta ?? {};
     const chosen = Object.fromEntries(choices.map(({ name, start }) => [name, start]));
     // Our inputs replace Vega's; a slider's parameter is the position, every other one the value.
@@ -109,10 +110,17 @@
     new ResizeObserver(() => { clearTimeout(waiting); waiting = setTimeout(draw, 120); }).observe(plot);
   };
 
-  const near = new IntersectionObserver((entries) => entries.forEach((entry) => {
-    if (!entry.isIntersecting) return;
-    near.unobserve(entry.target);
-    start(entry.target);
-  }), { rootMargin: "400px" });
-  document.querySelectorAll(".moe-chart").forEach((el) => near.observe(el));
+  // Charts near the screen first, the others when the page is idle, so that a print shows them all.
+  const waiting = new Set(document.querySelectorAll(".moe-chart"));
+  const begin = (el) => waiting.delete(el) && start(el);
+  const near = new IntersectionObserver(
+    (entries) => entries.forEach(({ isIntersecting, target }) => isIntersecting && begin(target)), { rootMargin: "400px" });
+  waiting.forEach((el) => near.observe(el));
+  const whenIdle = window.requestIdleCallback ?? ((then) => setTimeout(then, 200));
+  const next = () => {
+    const [el] = waiting;
+    if (el) whenIdle(() => Promise.resolve(begin(el)).then(next));
+    else near.disconnect();
+  };
+  addEventListener("load", () => setTimeout(next, 500));
 })();
