@@ -3,8 +3,8 @@
 import numpy as np
 
 
-def require(name, value, low=None, high=None, whole=False):
-    """Raise ValueError unless every element of `value` is a number within [low, high].
+def require(name, value, low=None, high=None, *, whole=False, one=False):
+    """The numbers of `value` in full width, or ValueError unless every one is finite and within [low, high].
 
     Parameters
     ----------
@@ -16,13 +16,21 @@ def require(name, value, low=None, high=None, whole=False):
         Inclusive bounds, broadcast against `value`; None means unbounded.
     whole : bool
         Allow whole numbers only (2.0 is one).
+    one : bool
+        Allow a single number only.
+
+    Returns
+    -------
+    int64 or float64, scalar or ndarray
+        As `value`; narrow integers widened, so that products do not overflow.
 
     Raises
     ------
     ValueError
         Names the argument, the first offending value and the allowed range.
 
-    >>> require("batch", [1, 64], 0)
+    >>> print(require("batch", [1, 64], 0))
+    [ 1 64]
     >>> require("top_k", 9, 1, 8)
     Traceback (most recent call last):
     ValueError: top_k must be within 1..8, got 9
@@ -30,18 +38,24 @@ def require(name, value, low=None, high=None, whole=False):
     Traceback (most recent call last):
     ValueError: batch must be whole and at least 0, got 1.5
     """
-    value = np.asarray(value)
-    if value.dtype.kind not in "iuf":
-        raise ValueError(f"{name} must be a number or an array of numbers, got {value.tolist()!r}")
-    # NaN fails both comparisons, so ask for what is allowed
-    at_least = np.ones(value.shape, bool) if low is None else value >= low
-    at_most = np.ones(value.shape, bool) if high is None else value <= high
-    allowed = at_least & at_most & ~np.isnan(value)
+    try:
+        numbers = np.asarray(value)
+    except ValueError:  # lists of unequal length
+        numbers = np.asarray(None)
+    if numbers.dtype.kind not in "iuf" or (one and numbers.ndim):
+        raise ValueError(f"{name} must be {'one number' if one else 'a number or an array of numbers'}, got {value!r}")
+    allowed = np.isfinite(numbers)
+    if low is not None:
+        allowed = allowed & (numbers >= low)
+    if high is not None:
+        allowed = allowed & (numbers <= high)
     if whole:
-        allowed = allowed & (value == np.rint(value)) & np.isfinite(value)
-    if not allowed.all():
-        value, low, high = (_first_bad(bound, allowed) for bound in (value, low, high))
-        raise ValueError(f"{name} must be {'whole and ' if whole else ''}{_range(low, high)}, got {value}")
+        allowed = allowed & (numbers == np.rint(numbers))
+    if not np.all(allowed):
+        bad, low, high = (_first_bad(bound, allowed) for bound in (numbers, low, high))
+        kind = "whole and " if whole else "finite and " if np.isinf(bad) else ""
+        raise ValueError(f"{name} must be {kind}{_range(low, high)}, got {bad}")
+    return numbers.astype(int if numbers.dtype.kind == "i" else float)[()]
 
 
 def _first_bad(array, allowed):

@@ -67,7 +67,7 @@ class Device:
         Traceback (most recent call last):
         ValueError: dtype must be one of bf16 on a100-80gb, got 'fp8'
         """
-        if dtype not in self.peak_flops_per_s:
+        if not isinstance(dtype, str) or dtype not in self.peak_flops_per_s:
             known = ", ".join(self.peak_flops_per_s) or "(no peak is published)"
             raise ValueError(f"dtype must be one of {known} on {self.slug}, got {dtype!r}")
         return self.peak_flops_per_s[dtype]
@@ -96,8 +96,7 @@ def devices_needed(num_bytes, device):
     >>> print(devices_needed(1342e9, DEVICES["h200"]))
     10
     """
-    require("num_bytes", num_bytes, 0)
-    return np.ceil(np.divide(num_bytes, device.usable_bytes)).astype(int)
+    return np.ceil(require("num_bytes", num_bytes, 0) / device.usable_bytes).astype(int)
 
 
 def _rows(name):

@@ -177,29 +177,27 @@ class MoEModel:
         >>> print(gemma.kv_bytes_per_token(), gemma.kv_bytes_per_token(beyond_windows=True))
         225280 20480
         """
-        require("kv_bytes", kv_bytes, 0)
+        kv_bytes = require("kv_bytes", kv_bytes, 0, one=True)
         growing = (cache for cache in self.caches if not cache.index and not (beyond_windows and cache.window))
         return kv_bytes * sum(cache.num_layers * cache.values_per_token for cache in growing)
 
     def kv_bytes_per_sequence(self, context, kv_bytes=2):
         """Bytes that a sequence of `context` tokens holds: windows and index keys included, fixed state not."""
-        require("context", context, 0)
-        require("kv_bytes", kv_bytes, 0)
-        return kv_bytes * self._over_caches(context, lambda c: c.values_per_token * c.tokens_kept(context))
+        kv_bytes = require("kv_bytes", kv_bytes, 0, one=True)
+        return kv_bytes * self._over_caches(context, lambda c, tokens: c.values_per_token * c.tokens_kept(tokens))
 
     def kv_bytes_read(self, context, kv_bytes=2):
         """Bytes that one decode step reads of one sequence: as `kv_bytes_per_sequence`, but selected tokens only."""
-        require("context", context, 0)
-        require("kv_bytes", kv_bytes, 0)
-        return kv_bytes * self._over_caches(context, lambda c: c.values_per_token * c.tokens_read(context))
+        kv_bytes = require("kv_bytes", kv_bytes, 0, one=True)
+        return kv_bytes * self._over_caches(context, lambda c, tokens: c.values_per_token * c.tokens_read(tokens))
 
     def attention_flops(self, context):
         """FLOP of scores and weighted sums of one query token over `context` cached tokens, all layers."""
-        require("context", context, 0)
-        return self._over_caches(context, lambda c: c.flops_per_token * c.tokens_read(context))
+        return self._over_caches(context, lambda c, tokens: c.flops_per_token * c.tokens_read(tokens))
 
     def _over_caches(self, context, per_layer):
-        return sum((cache.num_layers * per_layer(cache) for cache in self.caches), np.multiply(0, context))
+        context = require("context", context, 0)
+        return sum((cache.num_layers * per_layer(cache, context) for cache in self.caches), 0 * context)
 
 
 def _divide(count, by):
@@ -230,11 +228,8 @@ def from_counts(name, total_params, active_params, num_experts, top_k):
     37000000000 2556451613
     """
     counts = {"total_params": total_params, "active_params": active_params, "num_experts": num_experts, "top_k": top_k}
-    for key, value in counts.items():
-        require(key, value, 1, 10**15, whole=True)
-        if np.ndim(value):
-            raise ValueError(f"{key} must be one whole number, got {value!r}")
-    total, active, experts, top_k = (int(value) for value in counts.values())
+    total, active, experts, top_k = (
+        int(require(key, value, 1, 10**15, whole=True, one=True)) for key, value in counts.items())
     require("num_experts", experts, 2)
     require("top_k", top_k, 1, experts - 1)
     require("active_params", active, -(-total * top_k // experts), total)  # below, the shared part would be negative

@@ -6,7 +6,7 @@ import numpy as np
 
 from ._arguments import require
 from .models import MoEModel
-from .routing import independent_tokens
+from .routing import batch_for_tokens_per_expert, independent_tokens
 from .steps import decode_step
 
 
@@ -44,20 +44,17 @@ def attainable_flops_per_s(intensity, device, dtype="bf16"):
     >>> print(f"{attainable_flops_per_s(4.0, DEVICES['h200']) / 1e12:.1f} TFLOP/s")
     19.2 TFLOP/s
     """
-    require("intensity", intensity, 0)
-    return np.minimum(device.peak(dtype), np.multiply(device.bandwidth_bytes_per_s, intensity))
+    return np.minimum(device.peak(dtype), device.bandwidth_bytes_per_s * require("intensity", intensity, 0))
 
 
 def memory_time(step, device, num_gpus=1):
     """Seconds to read the step's bytes once at full bandwidth, spread evenly over `num_gpus` devices."""
-    require("num_gpus", num_gpus, 1)
-    return step.bytes_read / np.multiply(device.bandwidth_bytes_per_s, num_gpus)
+    return step.bytes_read / (device.bandwidth_bytes_per_s * require("num_gpus", num_gpus, 1))
 
 
 def compute_time(step, device, dtype="bf16", num_gpus=1):
     """Seconds for the step's FLOP at peak, spread evenly over `num_gpus` devices."""
-    require("num_gpus", num_gpus, 1)
-    return step.flops / np.multiply(device.peak(dtype), num_gpus)
+    return step.flops / (device.peak(dtype) * require("num_gpus", num_gpus, 1))
 
 
 def step_time(step, device, dtype="bf16", num_gpus=1):
@@ -112,6 +109,7 @@ def compute_bound_batch(model, device, dtype="bf16", *, weight_bytes=None, conte
     """
     from scipy.optimize import brentq
 
+    require("context", context, 0, one=True)
     ridge = ridge_point(device, dtype)
 
     def short_of_compute(log_batch):  # FLOP are linear and bytes concave in the batch: one root
@@ -135,11 +133,8 @@ def expert_compute_bound_batch(num_experts, top_k, ridge, *, weight_bytes=2):
     >>> print(f"{expert_compute_bound_batch(256, 8, 989e12 / 4.8e12):,.0f}")
     6,593
     """
-    require("num_experts", num_experts, 1)
-    require("top_k", top_k, 1, num_experts)
-    require("ridge", ridge, 0)
-    require("weight_bytes", weight_bytes, 0)
-    return np.multiply(ridge, weight_bytes) / 2 * np.divide(num_experts, top_k)
+    tokens = require("ridge", ridge, 0) * require("weight_bytes", weight_bytes, 0) / 2
+    return batch_for_tokens_per_expert(tokens, num_experts, top_k)
 
 
 def expert_intensity(d_model, d_expert, tokens, *, weight_bytes=2, activation_bytes=2):
@@ -168,14 +163,10 @@ def expert_intensity(d_model, d_expert, tokens, *, weight_bytes=2, activation_by
     >>> print(expert_intensity(7168, 2048, 64, activation_bytes=0), expert_intensity(7168, 2048, 64).round(1))
     64.0 62.3
     """
-    require("d_model", d_model, 1)
-    require("d_expert", d_expert, 1)
-    require("tokens", tokens, 0)
-    require("weight_bytes", weight_bytes, 0)
-    require("activation_bytes", activation_bytes, 0)
-    d, f, M = np.asarray(d_model, float), np.asarray(d_expert, float), np.asarray(tokens, float)
+    d, f, M = require("d_model", d_model, 1), require("d_expert", d_expert, 1), 1.0 * require("tokens", tokens, 0)
+    w, a = require("weight_bytes", weight_bytes, 0), require("activation_bytes", activation_bytes, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return (6 * M * d * f / (3 * d * f * weight_bytes + activation_bytes * 2 * M * (d + f)))[()]
+        return np.divide(6 * M * d * f, 3.0 * d * f * w + a * 2 * M * (d + f))
 
 
 def draft_tokens_kept(acceptance, draft):
@@ -189,9 +180,7 @@ def draft_tokens_kept(acceptance, draft):
     >>> print(f"{draft_tokens_kept(0.8, 1):.1f}")
     1.8
     """
-    require("acceptance", acceptance, 0, 1)
-    require("draft", draft, 0)
-    a, length = np.asarray(acceptance, float), np.asarray(draft) + 1
+    a, length = require("acceptance", acceptance, 0, 1), require("draft", draft, 0) + 1
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(a == 1, length, (1 - a**length) / (1 - a))[()]
 
@@ -237,10 +226,9 @@ def speculation_gain(model, batch, acceptance, device, *, draft=1, dtype="bf16",
         several = [speculation_gain(one, batch, acceptance, device, draft=draft, dtype=dtype, copy=copy, **settings)
                    for one in model]
         return np.stack(several)
-    plain = decode_step(model, batch, **settings)
-    tokens = np.multiply(batch, np.asarray(draft) + 1)
-    verified = decode_step(model, tokens, **settings)
-    distinct = np.multiply(batch, independent_tokens(model.num_experts, model.top_k, np.asarray(draft) + 1, copy))
+    plain, run = decode_step(model, batch, **settings), require("draft", draft, 0) + 1
+    verified = decode_step(model, np.multiply(batch, run), **settings)
+    distinct = np.multiply(batch, independent_tokens(model.num_experts, model.top_k, run, copy))
     touched = decode_step(model, distinct, weight_bytes=weight_bytes)
     seconds = np.maximum((touched.weight_bytes_read + plain.kv_bytes_read) / device.bandwidth_bytes_per_s,
                          compute_time(verified, device, dtype))
@@ -273,9 +261,8 @@ def fit_overhead(limit_s, measured_s):
     """
     from scipy.optimize import nnls
 
-    limit, measured = np.asarray(limit_s, float), np.asarray(measured_s, float)
-    require("limit_s", limit, np.nextafter(0, 1))
-    require("measured_s", measured, np.nextafter(0, 1))
+    limit, measured = (require(name, seconds, np.nextafter(0, 1))
+                       for name, seconds in (("limit_s", limit_s), ("measured_s", measured_s)))
     if limit.shape != measured.shape or np.unique(limit).size < 2:
         raise ValueError(f"limit_s and measured_s must be equally long with two or more different limits, "
                          f"got {limit.shape} and {measured.shape}")

@@ -40,8 +40,8 @@ def coverage(num_experts, top_k, batch):
     >>> print(f"{coverage(256, 8, 64):.4f}")
     0.8689
     """
-    _check(num_experts, top_k, batch)
-    return 1 - _miss(num_experts, top_k) ** np.asarray(batch)
+    E, k, B = _check(num_experts, top_k, batch)
+    return 1 - (1 - k / E) ** B
 
 
 def experts_touched(num_experts, top_k, batch):
@@ -52,7 +52,7 @@ def experts_touched(num_experts, top_k, batch):
     >>> print(f"{experts_touched(256, 8, 64):.1f}")
     222.4
     """
-    return num_experts * coverage(num_experts, top_k, batch)
+    return np.multiply(num_experts, coverage(num_experts, top_k, batch))
 
 
 def experts_touched_std(num_experts, top_k, batch):
@@ -72,9 +72,8 @@ def experts_touched_std(num_experts, top_k, batch):
     >>> print(experts_touched_std(8, 2, 1))
     0.0
     """
-    _check(num_experts, top_k, batch)
-    E, k, B = np.asarray(num_experts, float), np.asarray(top_k), np.asarray(batch)
-    one = _miss(E, k) ** B
+    E, k, B = _check(num_experts, top_k, batch)
+    one = (1 - k / E) ** B
     two = ((E - k) * np.maximum(E - k - 1, 0) / (E * np.maximum(E - 1, 1))) ** B
     return np.sqrt(np.maximum(E * one * (1 - one) + E * (E - 1) * (two - one**2), 0))
 
@@ -87,8 +86,8 @@ def tokens_per_expert(num_experts, top_k, batch):
     >>> print(tokens_per_expert(256, 8, 64))
     2.0
     """
-    _check(num_experts, top_k, batch)
-    return np.multiply(batch, top_k) / np.asarray(num_experts, float)
+    E, k, B = _check(num_experts, top_k, batch)
+    return B * k / E
 
 
 def tokens_per_touched_expert(num_experts, top_k, batch):
@@ -99,7 +98,7 @@ def tokens_per_touched_expert(num_experts, top_k, batch):
     >>> print(f"{tokens_per_touched_expert(256, 8, 64):.2f}")
     2.30
     """
-    return _ratio(np.multiply(batch, top_k), experts_touched(num_experts, top_k, batch))
+    return _ratio(tokens_per_expert(num_experts, top_k, batch), coverage(num_experts, top_k, batch))
 
 
 def busiest_load(num_experts, top_k, batch):
@@ -120,19 +119,13 @@ def busiest_load(num_experts, top_k, batch):
     >>> print(f"{busiest_load(256, 8, 8192):.0f}")
     302
     """
-    _check(num_experts, top_k, batch)
-    require("batch", batch, 0, whole=True)
-    from scipy.special import betainc  # F(x) = betainc(B - x, x + 1, 1 - k/E)
-
     def one(E, k, B):
-        if B <= 1 or k == E:  # every load is 0 or 1, or all are B
-            return float(B)
-        mean, far = B * k / E, 12 * np.sqrt(B * k / E) + 60  # loads outside mean +- far have a chance below 1e-16
-        x = np.arange(max(int(mean - far), 0), min(int(mean + far), B))
-        independent = x[0] + np.sum(1 - betainc(B - x, x + 1, 1 - k / E) ** E)
-        return np.clip(mean + np.sqrt(E / (E - 1)) * (independent - mean), np.ceil(mean), B)
+        mean = B * k / E
+        certain, above = _chances_above(B, k / E)
+        independent = certain + np.sum(1 - (1 - above) ** E)
+        return np.clip(mean + np.sqrt(E / max(E - 1, 1)) * (independent - mean), np.ceil(mean), B)
 
-    return np.vectorize(one, otypes=[float])(num_experts, top_k, np.asarray(batch).astype(int))[()]
+    return np.vectorize(one, otypes=[float])(*_check(num_experts, top_k, batch, whole=True))[()]
 
 
 def tile_rows(num_experts, top_k, batch, tile):
@@ -150,11 +143,12 @@ def tile_rows(num_experts, top_k, batch, tile):
     >>> print(f"{tile_rows(256, 8, 64, 16):.0f} rows for {64 * 8} tokens")
     3559 rows for 512 tokens
     """
-    _check(num_experts, top_k, batch)
-    require("batch", batch, 0, whole=True)
-    require("tile", tile, 1, whole=True)
-    one = np.vectorize(lambda E, k, B, m: E * m * _chance_above(np.arange(0, B, m), B, k / E).sum(), otypes=[float])
-    return one(num_experts, top_k, np.asarray(batch).astype(int), np.asarray(tile).astype(int))[()]
+    def one(E, k, B, m):
+        certain, above = _chances_above(B, k / E, step=m)
+        return E * m * (certain + above.sum())
+
+    tile = require("tile", tile, 1, whole=True)
+    return np.vectorize(one, otypes=[float])(*_check(num_experts, top_k, batch, whole=True), tile)[()]
 
 
 def dropped_share(num_experts, top_k, batch, capacity):
@@ -172,12 +166,12 @@ def dropped_share(num_experts, top_k, batch, capacity):
     >>> print(f"{dropped_share(256, 8, 64, 3):.3f}")
     0.105
     """
-    _check(num_experts, top_k, batch)
-    require("batch", batch, 0, whole=True)
-    require("capacity", capacity, 0, whole=True)
-    beyond = np.vectorize(lambda E, k, B, c: _chance_above(np.arange(c, B), B, k / E).sum(), otypes=[float])
-    batch, capacity = (np.asarray(value).astype(int) for value in (batch, capacity))
-    return _ratio(beyond(num_experts, top_k, batch, capacity), tokens_per_expert(num_experts, top_k, batch))[()]
+    def beyond(E, k, B, c):
+        certain, above = _chances_above(B, k / E, start=c)
+        return certain + above.sum()
+
+    capacity, (E, k, B) = require("capacity", capacity, 0, whole=True), _check(num_experts, top_k, batch, whole=True)
+    return _ratio(np.vectorize(beyond, otypes=[float])(E, k, B, capacity), B * k / E)[()]
 
 
 def independent_tokens(num_experts, top_k, run, copy):
@@ -214,13 +208,11 @@ def independent_tokens(num_experts, top_k, run, copy):
     >>> print(f"{independent_tokens(256, 8, 2, 0.3):.2f}")
     1.70
     """
-    _check(num_experts, top_k, 0)
-    require("run", run, 1)
-    require("copy", copy, 0, 1)
-    chance = np.divide(top_k, num_experts)
+    E, k, _ = _check(num_experts, top_k, 0)
+    run, copy = require("run", run, 1), require("copy", copy, 0, 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        each = np.log1p(-(1 - np.asarray(copy)) * chance) / np.log1p(-chance)
-    return 1 + (np.asarray(run) - 1) * np.where(chance == 1, 0, each)[()]
+        each = np.log1p(-(1 - copy) * k / E) / np.log1p(-k / E)
+    return 1 + (run - 1) * np.where(k == E, 0, each)[()]
 
 
 def coverage_of(inclusion, batch):
@@ -254,10 +246,9 @@ def coverage_of(inclusion, batch):
     >>> print(coverage_of([1, 1, 0, 0], 3))
     0.5
     """
-    inclusion = np.asarray(inclusion, float)
     top_k_of(inclusion)
-    require("batch", batch, 0)
-    return np.mean(1 - (1 - inclusion) ** np.asarray(batch)[..., None], axis=-1)[()]
+    batch = require("batch", batch, 0)
+    return np.mean(1 - (1 - np.asarray(inclusion, float)) ** batch[..., None], axis=-1)[()]
 
 
 def top_k_of(inclusion):
@@ -294,12 +285,13 @@ def zipf_inclusion(num_experts, top_k, exponent):
     >>> print(zipf_inclusion(4, 2, 1).round(2))
     [0.96 0.48 0.32 0.24]
     """
-    _check(num_experts, top_k, 0)
-    require("exponent", exponent, 0)
+    num_experts = int(require("num_experts", num_experts, 1, 10**6, whole=True, one=True))
+    top_k = int(require("top_k", top_k, 1, num_experts, whole=True, one=True))
+    exponent = require("exponent", exponent, 0, one=True)
     rank = np.arange(1.0, num_experts + 1)
     for certain in range(top_k):  # the first `certain` experts are always chosen
         inclusion = np.ones(num_experts)
-        weight = (rank[certain:] / rank[certain]) ** -float(exponent)  # the first is 1: no underflow of all of them
+        weight = (rank[certain:] / rank[certain]) ** -exponent  # the first is 1: no underflow of all of them
         inclusion[certain:] = (top_k - certain) * weight / weight.sum()
         if inclusion.max() <= 1:
             break
@@ -327,11 +319,10 @@ def batch_for_coverage(share, num_experts, top_k):
     >>> print(f"{batch_for_coverage(0.95, 256, 8):.3f}")
     94.358
     """
-    require("share", share, 0, 1)
-    _check(num_experts, top_k, 0)
+    share, (E, k, _) = require("share", share, 0, 1), _check(num_experts, top_k, 0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        needed = np.log1p(-np.asarray(share, float)) / np.log1p(-np.divide(top_k, num_experts))
-    return np.where(np.equal(top_k, num_experts), np.ceil(share), needed)[()]
+        needed = np.log1p(-share) / np.log1p(-k / E)
+    return np.where(k == E, np.ceil(share), needed)[()]
 
 
 def batch_for_tokens_per_expert(tokens, num_experts, top_k):
@@ -345,9 +336,8 @@ def batch_for_tokens_per_expert(tokens, num_experts, top_k):
     >>> print(batch_for_tokens_per_expert(256, 256, 8))
     8192.0
     """
-    require("tokens", tokens, 0)
-    _check(num_experts, top_k, 0)
-    return np.multiply(tokens, num_experts) / np.asarray(top_k, float)
+    tokens, (E, k, _) = require("tokens", tokens, 0), _check(num_experts, top_k, 0)
+    return tokens * E / k
 
 
 def sample_routing(rng, num_tokens, num_experts, top_k, *, inclusion=None, group_limit=None):
@@ -378,18 +368,19 @@ def sample_routing(rng, num_tokens, num_experts, top_k, *, inclusion=None, group
     >>> choices.shape, len(set(choices[0].tolist()))
     ((1000, 8), 8)
     """
-    require("num_tokens", num_tokens, 0, whole=True)
-    require("num_experts", num_experts, 1, whole=True)
-    require("top_k", top_k, 1, num_experts, whole=True)
-    num_tokens, num_experts, top_k = int(num_tokens), int(num_experts), int(top_k)
+    num_tokens = int(require("num_tokens", num_tokens, 0, whole=True, one=True))
+    num_experts = int(require("num_experts", num_experts, 1, whole=True, one=True))
+    top_k = int(require("top_k", top_k, 1, num_experts, whole=True, one=True))
     if inclusion is not None:
-        inclusion = np.asarray(inclusion, float)
+        inclusion = require("inclusion", inclusion, 0, 1)
         if inclusion.shape != (num_experts,):
             raise ValueError(f"inclusion must have shape ({num_experts},), got {inclusion.shape}")
         require("sum of inclusion", top_k_of(inclusion), top_k, top_k)
-    groups, kept = group_limit or (1, 1)
-    require("num_groups of group_limit", groups, 1, whole=True)
-    require("groups_kept of group_limit", kept, 1, groups, whole=True)
+    group_limit = (1, 1) if group_limit is None else group_limit
+    if not isinstance(group_limit, (tuple, list)) or len(group_limit) != 2:
+        raise ValueError(f"group_limit must be (num_groups, groups_kept), got {group_limit!r}")
+    groups = int(require("num_groups of group_limit", group_limit[0], 1, whole=True, one=True))
+    kept = int(require("groups_kept of group_limit", group_limit[1], 1, groups, whole=True, one=True))
     if num_experts % groups or kept * num_experts // groups < top_k:
         raise ValueError(f"group_limit {group_limit} does not fit {num_experts} experts, {top_k} chosen: groups must "
                          "be of equal size and the kept ones must hold top_k experts")
@@ -437,15 +428,17 @@ def _systematic(rng, inclusion, count):
     return np.take_along_axis(order, np.argpartition(-steps, count - 1, axis=1)[:, :count], axis=1)
 
 
-def _miss(num_experts, top_k):
-    return 1 - np.divide(top_k, num_experts)
+def _chances_above(batch, chance, start=0, step=1):
+    """P(load > x), load ~ Binomial(batch, chance), x = start, start + step, ... < batch: (how many are 1, the rest).
 
-
-def _chance_above(x, batch, chance):
-    """P(load > x) for load ~ Binomial(batch, chance) and whole x in 0..batch - 1."""
+    A load lies outside mean +- (12 standard deviations + 60) with a chance below 1e-16: those P are 1 or left out.
+    """
     from scipy.special import betainc
 
-    return betainc(x + 1.0, batch - x, chance)
+    mean, far = batch * chance, 12 * np.sqrt(batch * chance) + 60
+    certain = max(np.ceil((mean - far - start) / step), 0)
+    x = np.arange(start + certain * step, min(np.ceil(mean + far), batch), step)
+    return certain, betainc(x + 1, batch - x, chance)
 
 
 def _ratio(above, below):
@@ -453,7 +446,7 @@ def _ratio(above, below):
         return np.divide(above, below)
 
 
-def _check(num_experts, top_k, batch):
-    require("num_experts", num_experts, 1)
-    require("top_k", top_k, 1, num_experts)
-    require("batch", batch, 0)
+def _check(num_experts, top_k, batch, whole=False):
+    """E, k and B as floats."""
+    E = require("num_experts", num_experts, 1, whole=True)
+    return E * 1.0, require("top_k", top_k, 1, E, whole=True) * 1.0, require("batch", batch, 0, whole=whole) * 1.0

@@ -52,7 +52,7 @@ class Step:
     def tokens_per_touched_expert(self):
         """Mean tokens per expert, over those touched; nan where no token is routed."""
         with np.errstate(invalid="ignore"):
-            return np.divide(self.batch * self.top_k, self.experts_touched)
+            return np.divide(self.tokens_per_expert, self.share_touched)
 
     @property
     def bytes_read(self):
@@ -104,32 +104,30 @@ def decode_step(model, batch, *, weight_bytes=None, context=0, kv_bytes=2, inclu
     >>> print(f"{step.bytes_read / 1e9:,.1f} GB, {step.intensity:.2f} FLOP/byte, {step.experts_touched:.1f} experts")
     1,168.8 GB, 4.01 FLOP/byte, 222.4 experts
     """
-    require("batch", batch, 0)
-    require("context", context, 0)
-    require("kv_bytes", kv_bytes, 0)
-    batch, context = np.asarray(batch, float), np.asarray(context, float)
-    if isinstance(model, MoEModel):
-        models, column = [model], lambda values: values[0]
-    else:
-        models = list(model)
-        require("number of models", len(models), 1)
-        inner = np.broadcast(batch, context).ndim
-        context = context.reshape((1,) * (inner - context.ndim) + context.shape)
-        axes = (-1,) + (1,) * inner
-        column = lambda values: np.array(values).reshape(axes)  # noqa: E731
-    E, k = column([float(m.num_experts) for m in models]), column([float(m.top_k) for m in models])
+    batch, context = np.asarray(require("batch", batch, 0), float), np.asarray(require("context", context, 0), float)
+    one = isinstance(model, MoEModel)
+    models = [model] if one else list(model) if np.iterable(model) else []
+    if not models or not all(isinstance(each, MoEModel) for each in models):
+        raise ValueError(f"model must be a MoEModel or several, got {model!r:.90}")
+    inner = np.broadcast(batch, context).ndim
+    context = context.reshape((1,) * (inner - context.ndim) + context.shape)
+
+    def column(values):
+        return np.reshape(np.array(values, float), (-1,) + (1,) * inner)
+
+    E, k = column([m.num_experts for m in models]), column([m.top_k for m in models])
     share = coverage(E, k, batch) if inclusion is None else _share_of(inclusion, models, batch)
     always, routed = zip(*(_bytes_read(m, weight_bytes) for m in models), strict=True)
     kv, attention = zip(*(_context_of(m, context, kv_bytes) for m in models), strict=True)
-    stack = (lambda values: values[0]) if isinstance(model, MoEModel) else np.stack
     step = {
         "batch": batch, "num_experts": E, "top_k": k, "share_touched": share,
         "weight_bytes_read": column(always) + column(routed) * share,
-        "kv_bytes_read": batch * stack(kv),
-        "flops": batch * (2 * column([float(m.active_params_read) for m in models]) + stack(attention)),
+        "kv_bytes_read": batch * np.stack(kv),
+        "flops": batch * (2 * column([m.active_params_read for m in models]) + np.stack(attention)),
     }
     shape = np.broadcast_shapes(*(np.shape(value) for value in step.values()))
-    return Step(**{name: np.broadcast_to(value, shape)[()] for name, value in step.items()})
+    step = {name: np.broadcast_to(value, shape) for name, value in step.items()}
+    return Step(**{name: value[0] if one else value for name, value in step.items()})
 
 
 def resident_bytes(model, *, weight_bytes=None, context=0, sequences=0, kv_bytes=2):
@@ -146,13 +144,9 @@ def resident_bytes(model, *, weight_bytes=None, context=0, sequences=0, kv_bytes
     >>> print(f"{resident_bytes(CATALOG['deepseek-v3'], weight_bytes=2) / 1e9:,.0f} GB")
     1,342 GB
     """
-    require("context", context, 0)
-    require("sequences", sequences, 0)
-    require("kv_bytes", kv_bytes, 0)
-    per_weight = bytes_per_weight(model, weight_bytes)
-    weights = sum(count * per_weight[part] for part, count in model.ledger().items())
+    sequences = require("sequences", sequences, 0)
     cache = model.kv_bytes_per_sequence(context, kv_bytes) + model.state_bytes_per_sequence
-    return weights + np.asarray(sequences) * cache
+    return sum(_part_bytes(model, weight_bytes).values()) + sequences * cache
 
 
 def sequences_that_fit(model, usable_bytes, *, weight_bytes=None, context=0, kv_bytes=2):
@@ -172,10 +166,10 @@ def sequences_that_fit(model, usable_bytes, *, weight_bytes=None, context=0, kv_
     >>> print(f"{sequences_that_fit(CATALOG['deepseek-v3'], usable, weight_bytes=1, context=8192):.0f}")
     719
     """
-    require("usable_bytes", usable_bytes, 0)
+    usable_bytes = require("usable_bytes", usable_bytes, 0)
     weights = resident_bytes(model, weight_bytes=weight_bytes)
     one = resident_bytes(model, weight_bytes=weight_bytes, context=context, sequences=1, kv_bytes=kv_bytes) - weights
-    free = np.subtract(usable_bytes, weights)
+    free = usable_bytes - weights
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(free < 0, 0, np.where(one > 0, np.floor(free / one), np.inf))[()]
 
@@ -201,20 +195,23 @@ def bytes_per_weight(model, weight_bytes=None):
         raise ValueError(f"weight_bytes must be a number or a dict with keys out of {', '.join(parts)}, default; "
                          f"got the keys {', '.join(map(str, given))}")
     for part, value in given.items():
-        require(f"weight_bytes of {part}", value, 0)
-        if np.ndim(value):
-            raise ValueError(f"weight_bytes of {part} must be one number, got {value!r}")
+        require(f"weight_bytes of {part}", value, 0, one=True)
     return {part: given.get(part, given.get("default")) for part in parts}
+
+
+def _part_bytes(model, weight_bytes):
+    """Bytes of every part of the ledger."""
+    per_weight = bytes_per_weight(model, weight_bytes)
+    return {part: count * float(per_weight[part]) for part, count in model.ledger().items()}
 
 
 def _bytes_read(model, weight_bytes):
     """(bytes read whatever the batch, bytes of all routed experts)."""
-    per_weight = bytes_per_weight(model, weight_bytes)
-    sizes = {part: count * per_weight[part] for part, count in model.ledger().items()}
+    sizes = _part_bytes(model, weight_bytes)
     routed = sizes.pop("routed_experts")
     if not model.tied_embeddings:  # a row per token is looked up
         sizes.pop("embedding")
-    return float(sum(sizes.values())), float(routed)
+    return sum(sizes.values()), routed
 
 
 def _context_of(model, context, kv_bytes):
@@ -224,8 +221,7 @@ def _context_of(model, context, kv_bytes):
 
 
 def _share_of(inclusion, models, batch):
-    inclusion = np.atleast_2d(inclusion)
-    top_k = top_k_of(inclusion)
+    top_k, inclusion = top_k_of(inclusion), np.atleast_2d(inclusion)
     for model in models:
         if (model.num_experts, model.top_k) != (inclusion.shape[-1], top_k):
             raise ValueError(f"inclusion must describe {model.top_k} of {model.num_experts} experts ({model.name}), "

@@ -38,7 +38,7 @@ def test_nan_is_never_a_number(low, high):
         require("x", [0.5, np.nan], low, high)
 
 
-@pytest.mark.parametrize("value", [None, "8", True, [1, None], [1j]])
+@pytest.mark.parametrize("value", [None, "8", True, [1, None], [1j], [1, [2, 3]]])
 def test_what_is_no_number_is_quoted(value):
     with pytest.raises(ValueError, match="^x must be a number or an array of numbers, got"):
         require("x", value)
@@ -49,6 +49,18 @@ def test_counts_must_be_whole(value):
     with pytest.raises(ValueError, match="^tokens must be whole and at least 0, got"):
         require("tokens", value, 0, whole=True)
     require("tokens", [0, 2.0, 10**12], 0, whole=True)
+
+
+@pytest.mark.parametrize("value", [[1], [], [[2]], "1"])
+def test_one_number_is_one_number(value):
+    with pytest.raises(ValueError, match="^x must be one number, got"):
+        require("x", value, one=True)
+
+
+def test_infinity_is_named_and_narrow_integers_are_widened():
+    with pytest.raises(ValueError, match="^x must be finite and at least 0, got inf$"):
+        require("x", [1, np.inf], 0)
+    assert [require("x", kind(100)) * 1000 for kind in (np.int8, np.uint8, np.float32)] == [100_000] * 3
 
 
 def test_an_empty_array_holds_nothing_wrong():

@@ -88,3 +88,5 @@ def test_nothing_needs_no_device_and_arrays_keep_their_shape():
 def test_an_unknown_format_names_those_that_are_known():
     with pytest.raises(ValueError, match="dtype must be one of bf16, fp8 on h100, got 'fp4'"):
         DEVICES["h100"].peak("fp4")
+    with pytest.raises(ValueError, match=r"dtype must be one of bf16, fp8 on h100, got \['bf16'\]"):
+        DEVICES["h100"].peak(["bf16"])

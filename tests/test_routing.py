@@ -163,6 +163,11 @@ def test_simulated_layers_pad_and_drop_as_much_as_the_formulas_say():
     assert np.maximum(loads - 3, 0).sum() / loads.sum() == pytest.approx(dropped_share(256, 8, 64, 3), rel=0.01)
 
 
+def test_a_batch_of_a_billion_overflows_as_if_every_load_were_the_mean():
+    assert dropped_share(256, 8, 10**9, 10**7) == pytest.approx(1 - 10**7 / (10**9 * 8 / 256))
+    assert tile_rows(256, 8, 10**9, 128) == pytest.approx(8 * 10**9 + 256 * 63.5)  # half a tile, less half a row, each
+
+
 # consecutive tokens of a sequence
 
 
@@ -305,8 +310,8 @@ def test_scalars_stay_scalars_arrays_broadcast_and_bad_arguments_are_named(funct
     assert np.ndim(function(256, 8, 64)) == 0
     table = function([[256], [8]], [[8], [2]], [1, 64, 128])
     assert table.shape == (2, 3) and table[1, 2] == function(8, 2, 128)
-    for bad, message in [((0, 1, 1), "num_experts must be at least 1, got 0"), ((8, 2, -1), "batch .* 0, got -1"),
-                         ((8, 9, 1), "top_k must be within 1..8, got 9"), ((8, 0, 1), "top_k .* 1..8, got 0")]:
+    for bad, message in [((0, 1, 1), "num_experts must be .* 1, got 0"), ((8, 2, -1), "batch .* 0, got -1"),
+                         ((8, 9, 1), "top_k must be .* 1..8, got 9"), ((8, 0, 1), "top_k .* 1..8, got 0")]:
         with pytest.raises(ValueError, match=message):
             function(*bad)
 
@@ -319,6 +324,10 @@ def test_scalars_stay_scalars_arrays_broadcast_and_bad_arguments_are_named(funct
     (lambda: batch_for_coverage(1.1, 8, 2), r"share must be within 0..1, got 1.1"),
     (lambda: batch_for_tokens_per_expert(-1, 8, 2), r"tokens must be at least 0, got -1"),
     (lambda: zipf_inclusion(8, 2, -1), r"exponent must be at least 0, got -1"),
+    (lambda: zipf_inclusion([8, 4], 2, 1), r"num_experts must be one number, got \[8, 4\]"),
+    (lambda: coverage(8, 2.5, 1), r"top_k must be whole and within 1..8, got 2.5"),
+    (lambda: coverage(8, 2, np.inf), r"batch must be finite and at least 0, got inf"),
+    (lambda: coverage_of("half", 1), r"inclusion must be a number or an array of numbers, got 'half'"),
     (lambda: busiest_load(8, 2, 2.5), r"batch must be whole and at least 0, got 2.5"),
     (lambda: independent_tokens(8, 2, 0, 0), r"run must be at least 1, got 0"),
     (lambda: independent_tokens(8, 2, 2, 1.5), r"copy must be within 0..1, got 1.5"),
@@ -336,6 +345,7 @@ def test_errors_name_argument_value_and_range(call, message):
     ((9, 8, 9), {}, r"top_k must be whole and within 1..8, got 9"),
     ((9, 8, 2), {"inclusion": [0.5] * 4}, r"inclusion must have shape \(8,\), got \(4,\)"),
     ((9, 8, 2), {"inclusion": [0.5] * 8}, r"sum of inclusion must be within 2..2, got 4"),
+    ((9, 8, 2), {"group_limit": 4}, r"group_limit must be \(num_groups, groups_kept\), got 4"),
     ((9, 8, 2), {"group_limit": (3, 1)}, r"group_limit \(3, 1\) does not fit 8 experts"),
     ((9, 8, 3), {"group_limit": (4, 1)}, r"group_limit \(4, 1\) does not fit 8 experts, 3 chosen"),
     ((9, 8, 2), {"group_limit": (4, 5)}, r"groups_kept of group_limit must be whole and within 1..4, got 5"),

@@ -260,7 +260,8 @@ def test_any_number_of_sequences_fits_where_none_holds_anything():
     ((V3, 1), {"weight_bytes": {"attention": 1}}, r"weight_bytes must be a number or a dict with keys .*, default"),
     ((V3, 1), {"inclusion": [0.5] * 16}, r"inclusion must describe 8 of 256 experts \(DeepSeek-V3\), got 8 of 16"),
     ((V3, 1), {"inclusion": [0.5] * 3}, r"sum of inclusion must be within"),
-    (([], 1), {}, r"number of models must be at least 1, got 0"),
+    (([], 1), {}, r"model must be a MoEModel or several, got \[\]"),
+    (("deepseek-v3", 1), {}, r"model must be a MoEModel or several, got 'deepseek-v3'"),
 ])
 def test_a_bad_step_names_argument_value_and_range(arguments, options, message):
     with pytest.raises(ValueError, match=message):
