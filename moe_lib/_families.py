@@ -391,8 +391,15 @@ FAMILIES = {
 }
 
 
+_LINEAR = ("attention", "dense_ffn", "shared_experts", "routed_experts")  # the parts that quantization makes smaller
+
+
 def _released(c):
-    """(bytes per weight, words) of the number format that the configuration names."""
+    """(bytes per weight, words) of the number format that the configuration names; one not known counts as bf16.
+
+    AWQ and GPTQ keep a 16-bit scale and a zero point of `bits` for every group of weights (-1: for every column, which
+    adds next to nothing); single modules that are left out are not looked up.
+    """
     if c.values.get("quantization_config") is None:
         formats = {"bfloat16": (2, "bf16"), "float16": (2, "fp16"), "float32": (4, "fp32")}
         name, dtype = c.find("torch_dtype", "dtype", default="bfloat16")
@@ -403,12 +410,17 @@ def _released(c):
     method = q.values.get("quant_method")
     if method == "mxfp4":
         return {"routed_experts": 4.25 / 8, "default": 2}, "routed experts mxfp4 (4.25 bits per weight), rest bf16"
-    if method != "fp8":
-        raise q.error("quant_method", "fp8 or mxfp4 (else take quantization_config out and pass weight_bytes)", method)
-    block = q.whole_numbers("weight_block_size", 1)
-    size = 1 + (4 / prod(block) if block else 0)
-    return (dict.fromkeys(("attention", "dense_ffn", "shared_experts", "routed_experts"), size) | {"default": 2},
-            f"fp8, one fp32 scale per {'x'.join(map(str, block)) or 'matrix'}; embedding, head, router and norms bf16")
+    if method == "fp8":
+        block = q.whole_numbers("weight_block_size", 1)
+        size = 1 + (4 / prod(block) if block else 0)
+        words = f"fp8, one fp32 scale per {'x'.join(map(str, block)) or 'matrix'}"
+    elif method in ("awq", "gptq") and {"bits", "group_size"} <= q.values.keys():
+        bits, group = q.integer("bits", high=16), q.integer("group_size", low=-1)
+        size = (bits + ((16 + bits) / group if group > 0 else 0)) / 8
+        words = f"{method}, {8 * size:.4g} bits per weight with scales and zero points"
+    else:
+        return 2, f"bf16 assumed (quantization method {method!r:.40} is not read: pass weight_bytes)"
+    return dict.fromkeys(_LINEAR, size) | {"default": 2}, f"{words}; embedding, head, router and norms bf16"
 
 
 def read(config):

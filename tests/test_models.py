@@ -175,6 +175,28 @@ def test_group_limits_are_read():
     assert from_config(COUNTED["kimi-k2"]["config"]).group_limit is None
 
 
+# number formats
+
+
+@pytest.mark.parametrize(("method", "bits", "group", "size"), [
+    ("awq", 4, 128, (4 + 20 / 128) / 8), ("gptq", 8, 32, (8 + 24 / 32) / 8), ("gptq", 4, -1, 0.5)])
+def test_groups_of_weights_bring_a_scale_and_a_zero_point(method, bits, group, size):
+    quantized = {"quantization_config": {"quant_method": method, "bits": bits, "group_size": group}}
+    model = from_config(config_of("mixtral-8x7b") | quantized)
+    assert model.parts == MIXTRAL.parts and method in model.released_precision
+    assert model.released_weight_bytes == dict.fromkeys(
+        ("attention", "dense_ffn", "shared_experts", "routed_experts"), size) | {"default": 2}
+
+
+@pytest.mark.parametrize("quantized", [
+    {"quant_method": "compressed-tensors", "config_groups": {}}, {"quant_method": "modelopt", "quant_algo": "NVFP4"},
+    {"quant_method": "awq"}, {"quant_method": ["fp8"]}, {}])
+def test_a_format_that_is_not_read_is_counted_and_says_so(quantized):
+    model = from_config(config_of("deepseek-v3") | {"quantization_config": quantized})
+    assert model.parts == V3.parts and model.released_weight_bytes == 2
+    assert "is not read: pass weight_bytes" in model.released_precision
+
+
 # the plate
 
 
@@ -272,7 +294,7 @@ def test_a_nonsense_size_names_its_key(key, value):
     ("mixtral-8x7b", {"num_attention_heads": 24}, "hidden_size must be a multiple of num_attention_heads"),
     ("deepseek-v3", {"n_group": 7}, "n_group must be a divisor"), ("deepseek-v3", {"topk_group": 9}, "topk_group"),
     ("deepseek-v3", {"n_group": 256}, "topk_group must be enough for 8 experts"),
-    ("deepseek-v3", {"quantization_config": {"quant_method": "awq"}}, "quant_method must be fp8 or mxfp4"),
+    ("mixtral-8x7b", {"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": "8"}}, "group_size"),
     ("deepseek-v3", {"quantization_config": 8}, "quantization_config must be an object"),
     ("deepseek-v3", {"quantization_config": None, "torch_dtype": "int3"}, "torch_dtype must be bfloat16"),
     ("gpt-oss-120b", {"layer_types": ["full_attention"]}, "layer_types must be one entry for each of 36 layers"),
