@@ -50,10 +50,10 @@ def _weight_bytes(bits):
 
 
 def _implied_dtype(model, device, weight_bytes):
-    """fp8 where the largest part takes 8 bits a weight (scales aside) and the device can, else bf16; None: no peak."""
+    """What the largest part of the model is multiplied in; None: no peak is published."""
     largest = max(model.ledger(), key=model.ledger().get)
-    eight_bits = 1 <= bytes_per_weight(model, weight_bytes)[largest] < 1.1
-    return next((dtype for dtype in ["fp8"] * eight_bits + ["bf16"] if dtype in device.peak_flops_per_s), None)
+    dtype = device.arithmetic(bytes_per_weight(model, weight_bytes)[largest])
+    return dtype if dtype in device.peak_flops_per_s else None
 
 
 def _catalogue():

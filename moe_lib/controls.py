@@ -14,8 +14,15 @@ from .hardware import DEVICES, devices_needed
 from .models import CATALOG, dense_twin, from_config, from_counts
 from .records import inclusion, router_loads, shipped
 from .roofline import attainable_flops_per_s, compute_bound_batch, ridge_point, speculation_gain, step_time
-from .routing import batch_for_coverage, coverage_of, experts_touched_std, sample_routing, zipf_inclusion
-from .steps import bytes_per_weight, decode_step, resident_bytes
+from .routing import (
+    batch_for_coverage,
+    coverage_of,
+    experts_touched_std,
+    sample_routing,
+    tokens_per_expert,
+    zipf_inclusion,
+)
+from .steps import decode_step, part_bytes, resident_bytes
 from .two_faces import HALF_OCTAVES, Choice, TwoFaces, predict
 
 __all__ = ["coverage", "memory_bill", "predict", "roofline", "speculation", "wall", "workshop"]
@@ -53,9 +60,26 @@ class _Models(dict):
         return Choice("model", "Model", named, self.own or start, more=more, upload=True)
 
 
-def _arithmetic(precision, device):
-    """The number format that multiplies: 8-bit weights in FP8 where the device has it, everything else in BF16."""
-    return "fp8" if precision == "fp8" and "fp8" in device.peak_flops_per_s else "bf16"
+def _dtype(precision, device):
+    return DEVICES[device].arithmetic(WEIGHT_BYTES[precision])
+
+
+def _step(model, precision, batch):
+    return decode_step(model, batch, weight_bytes=WEIGHT_BYTES[precision])
+
+
+def _time(model, precision, device, batch):
+    """(least number of devices that hold the weights, bounds on the step's time on them in seconds)."""
+    needed = _devices_needed(model, precision, device)
+    return needed, step_time(_step(model, precision, batch), DEVICES[device], _dtype(precision, device), needed)
+
+
+def _touched(experts, num_experts, share):
+    return f"{charts.digits(experts)} of {num_experts:,.0f} ({100 * share:.0f} %)"
+
+
+def _per_expert(over_all, touched):
+    return f"{charts.digits(over_all)} (touched: {charts.digits(touched)})"
 
 
 def _precision():
@@ -73,7 +97,7 @@ def _batch(batches=HALF_OCTAVES):
 
 
 def _devices_needed(model, precision, device):
-    return int(devices_needed(resident_bytes(model, weight_bytes=WEIGHT_BYTES[precision]), device))
+    return int(devices_needed(resident_bytes(model, weight_bytes=WEIGHT_BYTES[precision]), DEVICES[device]))
 
 
 def workshop(config=None):
@@ -99,38 +123,36 @@ def workshop(config=None):
     models = _Models(config)
 
     def step(model, precision, batch):
-        return decode_step(models[model], batch, weight_bytes=WEIGHT_BYTES[precision])
+        return _step(models[model], precision, batch)
 
     def tables(selection):
         batches = np.union1d(HALF_OCTAVES, selection["batch"])
         curve, ridge = [], []
         for model, precision in itertools.product(selection["model"], selection["precision"]):
-            twin = decode_step(dense_twin(models[model]), batches, weight_bytes=WEIGHT_BYTES[precision])
+            twin = _step(dense_twin(models[model]), precision, batches)
             curve += charts.rows(model=model, precision=precision, batch=batches.astype(int),
                                  moe=step(model, precision, batches).intensity, twin=twin.intensity)
         for device, precision in itertools.product(selection["device"], selection["precision"]):
-            dtype = _arithmetic(precision, DEVICES[device])
-            ridge += charts.rows(device=device, precision=precision, ridge=ridge_point(DEVICES[device], dtype))
+            ridge += charts.rows(device=device, precision=precision,
+                                 ridge=ridge_point(DEVICES[device], _dtype(precision, device)))
         return {"curve": curve, "ridge": ridge}
 
     def touched(model, batch):
         of = step(model, "bf16", batch)
-        return f"{of.experts_touched:,.0f} of {of.num_experts:.0f} ({of.share_touched:.0%})".replace("%", " %")
+        return _touched(of.experts_touched, of.num_experts, of.share_touched)
 
     def tokens(model, batch):
         of = step(model, "bf16", batch)
-        return f"{charts.digits(of.tokens_per_expert)} (touched: {charts.digits(of.tokens_per_touched_expert)})"
+        return _per_expert(of.tokens_per_expert, of.tokens_per_touched_expert)
 
     def fits(model, precision, device):
-        needed = _devices_needed(models[model], precision, DEVICES[device])
+        needed = _devices_needed(models[model], precision, device)
         return "fits on one" if needed == 1 else f"does not fit: needs {needed:,}"
 
     def time(model, precision, device, batch):
-        needed = _devices_needed(models[model], precision, DEVICES[device])
-        of, dtype = step(model, precision, batch), _arithmetic(precision, DEVICES[device])
-        by = "reading" if of.intensity < ridge_point(DEVICES[device], dtype) else "computing"
-        lower = step_time(of, DEVICES[device], dtype, needed).lower
-        return f"{charts.digits(lower * 1e3)} ms ({by})"
+        ridge = ridge_point(DEVICES[device], _dtype(precision, device))
+        by = "reading" if step(model, precision, batch).intensity < ridge else "computing"
+        return f"{charts.digits(_time(models[model], precision, device, batch)[1].lower * 1e3)} ms ({by})"
 
     readouts = {
         "Experts touched": touched,
@@ -174,50 +196,45 @@ def roofline(config=None):
     """
     models = _Models(config)
 
-    def step(model, precision, batch):
-        return decode_step(model, batch, weight_bytes=WEIGHT_BYTES[precision])
-
     def rate(intensity, precision, device):
-        return attainable_flops_per_s(intensity, DEVICES[device], _arithmetic(precision, DEVICES[device]))
+        return attainable_flops_per_s(intensity, DEVICES[device], _dtype(precision, device))
 
     def tables(selection):
         batches = np.union1d(HALF_OCTAVES, selection["batch"])
         roof, moe, twin = [], [], []
         for precision, device in itertools.product(selection["precision"], selection["device"]):
             key = {"precision": precision, "device": device}
-            ridge = ridge_point(DEVICES[device], _arithmetic(precision, DEVICES[device]))
+            ridge = ridge_point(DEVICES[device], _dtype(precision, device))
             ends = np.array([charts.ROOF[0], ridge, charts.ROOF[1]])
             roof += charts.rows(**key, intensity=ends, rate=rate(ends, precision, device))
-            dense = step(dense_twin(models[selection["model"][0]]), precision, batches).intensity
+            dense = _step(dense_twin(models[selection["model"][0]]), precision, batches).intensity
             twin += charts.rows(**key, batch=batches.astype(int), intensity=dense, rate=rate(dense, precision, device))
             for model in selection["model"]:
-                sparse = step(models[model], precision, batches).intensity
+                sparse = _step(models[model], precision, batches).intensity
                 moe += charts.rows(model=model, **key, batch=batches.astype(int), intensity=sparse,
                                    rate=rate(sparse, precision, device))
         return {"roof": roof, "moe": moe, "twin": twin}
 
     def intensity(model, precision, batch):
-        pair = (step(of, precision, batch).intensity for of in (models[model], dense_twin(models[model])))
+        pair = (_step(of, precision, batch).intensity for of in (models[model], dense_twin(models[model])))
         return "{} FLOP/byte (twin: {})".format(*map(charts.digits, pair))
 
     def ridge(precision, device):
-        dtype = _arithmetic(precision, DEVICES[device])
+        dtype = _dtype(precision, device)
         return f"{ridge_point(DEVICES[device], dtype):.0f} FLOP/byte, {dtype.upper()}"
 
     def share(model, precision, device, batch):
-        peak = DEVICES[device].peak(_arithmetic(precision, DEVICES[device]))
-        at_most = rate(step(models[model], precision, batch).intensity, precision, device) / peak
+        peak = DEVICES[device].peak(_dtype(precision, device))
+        at_most = rate(_step(models[model], precision, batch).intensity, precision, device) / peak
         return f"at most {charts.digits(100 * at_most)} %"
 
     def time(model, precision, device, batch):
-        needed = _devices_needed(models[model], precision, DEVICES[device])
-        of, dtype = step(models[model], precision, batch), _arithmetic(precision, DEVICES[device])
-        lower, upper = (charts.digits(1e3 * seconds) for seconds in step_time(of, DEVICES[device], dtype, needed))
-        return f"{lower} to {upper} ms on {needed:,}"
+        needed, bounds = _time(models[model], precision, device, batch)
+        return "{} to {} ms on {:,}".format(*(charts.digits(1e3 * seconds) for seconds in bounds), needed)
 
     def enough(model, precision, device):
-        dtype = _arithmetic(precision, DEVICES[device])
-        both = (compute_bound_batch(of, DEVICES[device], dtype, weight_bytes=WEIGHT_BYTES[precision])
+        machine = {"device": DEVICES[device], "dtype": _dtype(precision, device)}
+        both = (compute_bound_batch(of, **machine, weight_bytes=WEIGHT_BYTES[precision])
                 for of in (models[model], dense_twin(models[model])))
         return "{:,.0f} tokens (twin: {:,.0f})".format(*both)
 
@@ -232,6 +249,10 @@ BILL = {"routed experts": ("routed_experts",), "shared experts": ("shared_expert
         "embedding, head": ("embedding", "head"), "other": ("dense_ffn", "router", "norms", "other")}
 BILL_DEVICES = ("h100", "h200", "b200", "mi300x", "rtx-4090")
 MOST_RULES = 64  # devices drawn; the readout counts on
+
+
+def _params(count):
+    return f"{count / 1e9:,.1f}B" if count >= 1e9 else f"{count / 1e6:,.1f}M"
 
 
 def _amount(num_bytes):
@@ -264,11 +285,11 @@ def memory_bill(config=None):
 
     def bill(name, precision):
         model, start = models[name], 0
-        per_weight, parts = bytes_per_weight(model, weight_bytes[precision]), model.ledger()
+        parts = part_bytes(model, weight_bytes[precision])
         read_of = {"routed_experts": model.top_k / model.num_experts, "embedding": float(model.tied_embeddings)}
         for order, (item, of) in enumerate(BILL.items()):
-            size = sum(parts[part] * per_weight[part] for part in of) / 1e9
-            used = sum(parts[part] * per_weight[part] * read_of.get(part, 1) for part in of) / 1e9
+            size = sum(parts[part] for part in of) / 1e9
+            used = sum(parts[part] * read_of.get(part, 1) for part in of) / 1e9
             series = item if item == "routed experts" else "always used"
             if size:
                 yield {"key": f"{name}|{precision}", "order": order, "label": f"{item}: {_amount(1e9 * size)}",
@@ -302,9 +323,9 @@ def memory_bill(config=None):
         return f"{text}, and {charts.digits(fixed)} MB a sequence" if fixed else text
 
     readouts = {
-        "Parameters": lambda model: f"{models[model].total_params / 1e9:,.1f}B",
-        "Active": lambda model: f"{models[model].active_params / 1e9:,.1f}B",
-        "Active, input embedding left out": lambda model: f"{models[model].active_params_read / 1e9:,.1f}B",
+        "Parameters": lambda model: _params(models[model].total_params),
+        "Active": lambda model: _params(models[model].active_params),
+        "Active, input embedding left out": lambda model: _params(models[model].active_params_read),
         "Resident": lambda model, precision, sequences, context: charts.gigabytes(
             resident(model, precision, sequences, context)),
         "Read by one token": lambda model, precision, context: charts.gigabytes(
@@ -450,11 +471,11 @@ def coverage(config=None):
 
     def touched(num_experts, top_k, skew, batch):
         part = share(num_experts, top_k, skew, batch)
-        return f"{charts.digits(num_experts * part)} of {num_experts:,} ({part:.0%})".replace("%", " %")
+        return _touched(num_experts * part, num_experts, part)
 
     def per_expert(num_experts, top_k, skew, batch):
-        mean = batch * top_k / num_experts
-        return f"{charts.digits(mean)} (touched: {charts.digits(mean / share(num_experts, top_k, skew, batch))})"
+        mean = tokens_per_expert(num_experts, top_k, batch)
+        return _per_expert(mean, mean / share(num_experts, top_k, skew, batch))
 
     def enough(num_experts, top_k):
         return f"{charts.digits(batch_for_coverage(0.95, num_experts, top_k))} tokens if uniform"

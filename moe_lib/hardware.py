@@ -53,6 +53,14 @@ class Device:
         """Bytes that weights and caches may take: `USABLE_SHARE` of what the driver shows."""
         return USABLE_SHARE * self.visible_bytes
 
+    def arithmetic(self, weight_bytes):
+        """Number format that weights of this size are multiplied in: fp8 for 8 bits (and scales) if it can, else bf16.
+
+        >>> print(DEVICES["h200"].arithmetic(1), DEVICES["a100-80gb"].arithmetic(1), DEVICES["h200"].arithmetic(0.5))
+        fp8 bf16 bf16
+        """
+        return "fp8" if 1 <= weight_bytes < 1.1 and "fp8" in self.peak_flops_per_s else "bf16"
+
     def peak(self, dtype="bf16"):
         """Peak FLOP/s of number format `dtype`.
 

@@ -146,7 +146,7 @@ def resident_bytes(model, *, weight_bytes=None, context=0, sequences=0, kv_bytes
     """
     sequences = require("sequences", sequences, 0)
     cache = model.kv_bytes_per_sequence(context, kv_bytes) + model.state_bytes_per_sequence
-    return sum(_part_bytes(model, weight_bytes).values()) + sequences * cache
+    return sum(part_bytes(model, weight_bytes).values()) + sequences * cache
 
 
 def sequences_that_fit(model, usable_bytes, *, weight_bytes=None, context=0, kv_bytes=2):
@@ -199,15 +199,20 @@ def bytes_per_weight(model, weight_bytes=None):
     return {part: given.get(part, given.get("default")) for part in parts}
 
 
-def _part_bytes(model, weight_bytes):
-    """Bytes of every part of the ledger."""
+def part_bytes(model, weight_bytes=None):
+    """Bytes of every part of the ledger; weight_bytes and errors as `bytes_per_weight`.
+
+    >>> from moe_lib.models import CATALOG
+    >>> print(part_bytes(CATALOG["mixtral-8x7b"], 2)["routed_experts"])
+    90194313216.0
+    """
     per_weight = bytes_per_weight(model, weight_bytes)
     return {part: count * float(per_weight[part]) for part, count in model.ledger().items()}
 
 
 def _bytes_read(model, weight_bytes):
     """(bytes read whatever the batch, bytes of all routed experts)."""
-    sizes = _part_bytes(model, weight_bytes)
+    sizes = part_bytes(model, weight_bytes)
     routed = sizes.pop("routed_experts")
     if not model.tied_embeddings:  # a row per token is looked up
         sizes.pop("embedding")
