@@ -441,7 +441,7 @@ def cache_per_token(table, published):
     published : list of dict
         Rows with label and size, as others published them.
     """
-    names = ["mixture of experts", "dense model", "published"]
+    names = ["mixture of experts", "dense model", "published by others"]
     ticks = [4e3, 1e4, 2e4, 4e4, 1e5, 2e5, 4e5, 1e6]
     x = alt.X("size:Q", title="bytes per token", scale=alt.Scale(type="log", domain=[4e3, 1.6e6], nice=False),
               axis=alt.Axis(format="~s", values=ticks))
@@ -513,7 +513,6 @@ def cache_by_context(context, held, read):
         "is held.")
     figure.config["legend"]["columns"] = 4
     return figure
-
 
 
 def share_axis(field):

@@ -170,7 +170,7 @@ def expert_intensity(d_model, d_expert, tokens, *, weight_bytes=2, activation_by
 
 
 def draft_tokens_kept(acceptance, draft):
-    """Expected tokens of a speculative step: 1 + a + ... + a^L for a draft of L tokens, each accepted with chance a.
+    """Expected tokens of a speculative step: 1 + alpha + ... + alpha^D for a draft of D tokens, each accepted with chance alpha.
 
     Raises
     ------
@@ -187,9 +187,9 @@ def draft_tokens_kept(acceptance, draft):
 
 def speculation_gain(model, batch, acceptance, device, *, draft=1, dtype="bf16", weight_bytes=None, context=0,
                      kv_bytes=2, copy=0):
-    """Speed-up of speculative decoding: tokens kept times T(B) / T(B (1 + L)), with T the lower bound of a step.
+    """Speed-up of speculative decoding: tokens kept times T(B) / T(B (1 + D)), with T the lower bound of a step.
 
-    The verifier sees B (1 + L) tokens, which touch more experts than B. The draft model itself is taken as free and the
+    The verifier sees B (1 + D) tokens, which touch more experts than B. The draft model itself is taken as free and the
     cache is read once a sequence, which flatters the draft. A step's fixed time is left out, which does it down.
 
     Parameters
