@@ -170,7 +170,7 @@ def expert_intensity(d_model, d_expert, tokens, *, weight_bytes=2, activation_by
 
 
 def draft_tokens_kept(acceptance, draft):
-    """Expected tokens of a speculative step: 1 + alpha + ... + alpha^D for a draft of D tokens, each accepted with chance alpha.
+    """Expected tokens of a step: 1 + alpha + ... + alpha^D, D tokens drafted, alpha the chance of each.
 
     Raises
     ------
