@@ -222,17 +222,18 @@ class Prediction:
 
     def live(self):
         """The ipywidgets face."""
+        said = {key: html.escape(str(value)) for key, value in self.asked.items()}
         guess, commit = widgets.FloatText(layout={"width": "9em"}), widgets.Button(description="Commit")
         answer = widgets.HTML()
 
         def reveal(_):
             guess.disabled = commit.disabled = True
-            answer.value = (f"<p>You said {guess.value:,g}. {_verdict(guess.value, self.asked['answer'])} Computed: "
-                            f"<strong>{self.asked['text']}</strong>. {self.asked['why']}</p>")
+            answer.value = (f"<p>You said {guess.value:,.15g}. {_verdict(guess.value, self.asked['answer'])} Computed: "
+                            f"<strong>{said['text']}</strong>. {said['why']}</p>")
 
         commit.on_click(reveal)
         row = widgets.HBox([widgets.Label("Your prediction"), guess, widgets.Label(self.asked["unit"]), commit])
-        return widgets.VBox([widgets.HTML(f"<p>{self.asked['question']}</p>"), row, answer])
+        return widgets.VBox([widgets.HTML(f"<p>{said['question']}</p>"), row, answer])
 
     def _repr_mimebundle_(self, include=None, exclude=None, **_):
         return {**self.live()._repr_mimebundle_(), PREDICTION: self.asked,
@@ -261,9 +262,10 @@ def predict(question, answer, unit="", why=""):
 
 def _verdict(guess, computed):
     if guess <= 0 or computed <= 0:
-        return "Right." if guess == computed else ""
+        return "Close." if guess == computed else ""
     times = max(guess / computed, computed / guess)
-    return "Close." if times <= 1.1 else f"{times:.2g} times too {'high' if guess > computed else 'low'}."
+    rounded = float(f"{times:.2g}")
+    return "Close." if times <= 1.1 else f"{rounded:,.15g} times too {'high' if guess > computed else 'low'}."
 
 
 def _tiles_html(readout):

@@ -1,7 +1,6 @@
 """The page on active and total parameters: its memory bill, its figures, the published sizes it compares with."""
 
 import logging
-import math
 
 import pytest
 import vl_convert
@@ -73,12 +72,6 @@ def test_both_faces_of_the_bill_show_the_same(bill, page):
         live = bill.live_spec(**chosen)["datasets"]
         assert live["bill"] == bars(page["datasets"], *[value for name, value in chosen.items() if name != "device"])
         assert live["devices"] == [row for row in page["datasets"]["devices"] if row["device"] == chosen["device"]]
-
-
-def test_the_page_s_face_of_the_bill_stays_small(page):
-    assert sum(map(len, page["datasets"].values())) <= 5000
-    sizes = {choice["name"]: len(choice["values"]) for choice in page["usermeta"]["choices"]}
-    assert max(math.prod(sizes[key] for key in answer["keys"]) for answer in page["usermeta"]["readouts"]) <= 12_000
 
 
 def test_eight_h100_do_not_hold_deepseek_v3_as_released(bill):

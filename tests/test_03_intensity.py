@@ -1,4 +1,4 @@
-"""What page 03 rests on: the roof, one expert's matmul, shapes at run time, kernel times, and its figures."""
+"""What page 03 rests on: one expert's matmul, kernel times, its control and its figures."""
 
 import logging
 
@@ -10,43 +10,15 @@ from hypothesis import strategies as st
 
 from moe_lib import charts, controls, records
 from moe_lib.hardware import DEVICES
-from moe_lib.models import CATALOG, dense_twin
-from moe_lib.roofline import attainable_flops_per_s, expert_intensity, ridge_point, step_time
-from moe_lib.routing import dropped_share, sample_routing, tile_rows
+from moe_lib.models import CATALOG
+from moe_lib.roofline import attainable_flops_per_s, expert_intensity
+from moe_lib.routing import tile_rows
 from moe_lib.steps import decode_step
 
-H200, V3 = DEVICES["h200"], CATALOG["deepseek-v3"]
+H200 = DEVICES["h200"]
 MIXTRAL = {"model_type": "mixtral", "hidden_size": 1024, "intermediate_size": 3584, "num_hidden_layers": 4,
            "vocab_size": 32000, "num_attention_heads": 8, "num_key_value_heads": 2, "num_local_experts": 8,
            "num_experts_per_tok": 2}
-sizes = st.tuples(st.integers(1, 300), st.integers(1, 300), st.integers(1, 2000)).map(
-    lambda drawn: (max(drawn[:2]), min(drawn[:2]), drawn[2]))  # E, k, B
-
-
-# The roof
-
-
-@pytest.mark.parametrize("batch", [1, 64, 942, 20000])
-def test_a_step_at_the_rate_of_the_roof_takes_its_least_time(batch):
-    step = decode_step(V3, batch, weight_bytes=2)
-    at_roof = step.flops / attainable_flops_per_s(step.intensity, H200)
-    assert at_roof == pytest.approx(step_time(step, H200).lower, rel=1e-12)
-
-
-def test_the_roof_is_flat_from_the_ridge_point_on():
-    ridge = ridge_point(H200)
-    rates = attainable_flops_per_s([ridge, 2 * ridge, ridge / 2], H200)
-    assert rates / H200.peak() == pytest.approx([1, 1, 0.5])
-
-
-@pytest.mark.parametrize("model", [V3, CATALOG["mixtral-8x7b"], CATALOG["gpt-oss-120b"]])
-def test_a_dense_twin_works_as_many_flop_per_byte_as_it_has_tokens(model):
-    assert decode_step(dense_twin(model), [1, 64, 4096], weight_bytes=2).intensity == pytest.approx([1, 64, 4096])
-
-
-@pytest.mark.parametrize("device, ridge", [("a100-80gb", 153.016), ("h100", 295.224), ("h200", 206.042)])
-def test_ridge_points_are_the_published_ones(device, ridge):
-    assert ridge_point(DEVICES[device]) == pytest.approx(ridge, abs=5e-4)
 
 
 # One expert's matmul
@@ -56,53 +28,6 @@ def test_ridge_points_are_the_published_ones(device, ridge):
 def test_an_expert_s_intensity_never_passes_either_limit(d, f, tokens, weight_bytes):
     work = expert_intensity(d, f, tokens, weight_bytes=weight_bytes)
     assert work <= 2 * tokens / weight_bytes * (1 + 1e-12) and work <= 3 * d * f / (2 * (d + f)) * (1 + 1e-12)
-
-
-def test_without_activations_intensity_counts_tokens():
-    assert expert_intensity(4096, 14336, [0, 1, 64], activation_bytes=0).tolist() == [0, 1, 64]
-    assert expert_intensity(4096, 14336, 64, weight_bytes=0.5, activation_bytes=0) == 256
-
-
-def test_an_expert_with_no_width_is_refused():
-    with pytest.raises(ValueError, match="d_expert must be at least 1, got 0"):
-        expert_intensity(4096, 0, 1)
-
-
-# Shapes known only at run time
-
-
-@given(sizes)
-def test_tiles_of_one_row_compute_the_tokens_rows(size):
-    E, k, B = size
-    assert tile_rows(E, k, B, 1) == pytest.approx(B * k, rel=1e-9)
-
-
-@given(sizes, st.integers(1, 300))
-def test_tiles_hold_every_row_and_less_than_one_more_tile_an_expert(size, tile):
-    E, k, B = size
-    assert B * k * (1 - 1e-9) <= tile_rows(E, k, B, tile) <= B * k + E * (tile - 1) + 1e-6
-
-
-@given(sizes, st.integers(0, 300))
-def test_kept_and_dropped_choices_are_all_of_them(size, capacity):
-    E, k, B = size
-    dropped = dropped_share(E, k, B, capacity)
-    assert max(0, 1 - E * capacity / (B * k)) - 1e-9 <= dropped <= 1 + 1e-9
-    assert capacity or dropped == pytest.approx(1)
-
-
-def test_one_token_is_dropped_by_no_capacity_and_none_by_a_capacity_of_all():
-    assert dropped_share(256, 8, 1, 1) == 0 and dropped_share(256, 8, [64, 500], [64, 500]).tolist() == [0, 0]
-
-
-@pytest.mark.parametrize("E, k, B", [(256, 8, 64), (8, 2, 300), (64, 8, 1000)])
-def test_simulated_routers_fill_tiles_and_overflow_capacities_as_computed(E, k, B):
-    rng = np.random.default_rng(B)
-    loads = np.array([np.bincount(sample_routing(rng, B, E, k).ravel(), minlength=E) for _ in range(400)])
-    capacity = int(1.25 * B * k / E)
-    over, tiles = np.maximum(loads - capacity, 0).sum(axis=1), (np.ceil(loads / 16) * 16).sum(axis=1)
-    for simulated, computed in [(over / (B * k), dropped_share(E, k, B, capacity)), (tiles, tile_rows(E, k, B, 16))]:
-        assert abs(simulated.mean() - computed) < 5 * simulated.std() / 20  # five standard errors of 400 layers
 
 
 # Kernel times, by others

@@ -24,6 +24,18 @@ def workshop():
     return controls.workshop()
 
 
+@pytest.fixture(scope="module")
+def page(workshop):
+    return workshop.static()
+
+
+@pytest.fixture(scope="module", params=["workshop", "memory_bill", "wall", "coverage", "speculation", "roofline"])
+def faces(request):
+    """(a control, the page's face of it)."""
+    control = getattr(controls, request.param)()
+    return control, control.static()
+
+
 def widgets_of(view, kind):
     """Every widget of a class name below a container, in order."""
     inside = itertools.chain.from_iterable(widgets_of(child, kind) for child in getattr(view, "children", ()))
@@ -41,48 +53,46 @@ def test_the_plate_s_rounded_counts_read_a_little_more(workshop):
     assert said["Read in a step"] == "1,170 GB"
 
 
-def test_rows_of_the_page_are_what_decode_step_computes(workshop):
-    for row in workshop.static()["datasets"]["curve"][::97]:
+def test_rows_of_the_page_are_what_decode_step_computes(page):
+    for row in page["datasets"]["curve"][::97]:
         model = {**CATALOG, **controls.PLATE}[row["model"]]
         step = decode_step(model, row["batch"], weight_bytes=controls.WEIGHT_BYTES[row["precision"]])
         assert row["moe"] == pytest.approx(step.intensity, rel=1e-4)
 
 
-def test_both_faces_say_the_same_for_the_same_settings(workshop):
-    spec = workshop.static()["usermeta"]
-    position = {choice["name"]: len(choice["values"]) // 3 for choice in spec["choices"]}
-    chosen = {choice["name"]: choice["values"][position[choice["name"]]] for choice in spec["choices"]}
-    for answer in spec["readouts"]:
+def test_both_faces_say_the_same_for_the_same_settings(faces):
+    control, page = faces
+    position = {choice.name: len(choice.options) // 3 for choice in control.choices}
+    chosen = {choice.name: list(choice.options.values())[position[choice.name]] for choice in control.choices}
+    for answer in page["usermeta"]["readouts"]:
         found = answer["values"]
         for key in answer["keys"]:
             found = found[position[key]]
-        assert found == workshop.readout(**chosen)[answer["label"]]
+        assert found == control.readout(**chosen)[answer["label"]]
 
 
-def test_both_faces_draw_the_same_rows_for_the_same_settings(workshop):
+def test_a_page_carries_no_more_rows_than_declared(faces):
+    _, page = faces
+    assert sum(map(len, page["datasets"].values())) <= 5000
+    answers = [json.dumps(reading["values"]).count('"') // 2 for reading in page["usermeta"]["readouts"]]
+    assert max(answers) <= 12000
+
+
+def test_both_faces_draw_the_same_rows_for_the_same_settings(workshop, page):
     live = workshop.live_spec(model="glm-4.5", precision="fp8", device="b200", batch=64)["datasets"]["curve"]
-    page = workshop.static()["datasets"]["curve"]
-    assert live == [row for row in page if (row["model"], row["precision"]) == ("glm-4.5", "fp8")]
+    assert live == [row for row in page["datasets"]["curve"] if (row["model"], row["precision"]) == ("glm-4.5", "fp8")]
 
 
 @pytest.mark.parametrize("version", ["5.8", "6.4"])
-def test_the_chart_is_valid_in_both_versions_of_vega_lite(workshop, version, caplog):
+def test_the_chart_is_valid_in_both_versions_of_vega_lite(workshop, page, version, caplog):
     with caplog.at_level(logging.WARNING):
-        for spec in (workshop.static(), workshop.live_spec(model="olmoe", precision="fp4", device="h100", batch=100)):
+        for spec in (page, workshop.live_spec(model="olmoe", precision="fp4", device="h100", batch=100)):
             assert vl_convert.vegalite_to_svg(spec, vl_version=version).count("<path") > 10
     assert caplog.records == []
 
 
-def test_a_page_carries_no_more_rows_than_declared(workshop):
-    spec = workshop.static()
-    assert sum(map(len, spec["datasets"].values())) <= 5000
-    answers = [json.dumps(reading["values"]).count('"') // 2 for reading in spec["usermeta"]["readouts"]]
-    assert max(answers) <= 12000
-
-
-@pytest.mark.parametrize("name", ["workshop", "memory_bill", "wall", "coverage", "speculation", "roofline"])
-def test_the_live_picture_is_the_chart_compiled_anew_for_each_setting(name):
-    control = getattr(controls, name)()
+def test_the_live_picture_is_the_chart_compiled_anew_for_each_setting(faces):
+    control, _ = faces
     control.svg(**{choice.name: choice.start for choice in control.choices})
     other = {choice.name: list(choice.options.values())[-1] for choice in control.choices}
     anew = vl_convert.vegalite_to_svg(control.live_spec(**other), vl_version="5.8")
@@ -127,7 +137,8 @@ def test_the_number_of_devices_needed_is_the_least_that_hold_the_weights(worksho
 
 
 @pytest.mark.parametrize("guess, verdict",
-                         [(222, "Close."), (111, "2 times too low."), (444.8, "2 times too high."), (0, "")])
+                         [(222, "Close."), (111, "2 times too low."), (444.8, "2 times too high."), (0, ""),
+                          (333_600, "1,500 times too high.")])
 def test_a_prediction_is_compared_with_the_computed_answer(guess, verdict):
     view = controls.predict("How many?", 222.4, "experts").live()
     widgets_of(view, "FloatText")[0].value = guess

@@ -157,10 +157,27 @@ def test_no_capacity_drops_every_choice_and_room_for_the_batch_none(router, batc
     assert dropped_share(*router, batch, batch) == 0
 
 
-def test_simulated_layers_pad_and_drop_as_much_as_the_formulas_say():
-    loads = experts_of(sample_routing(np.random.default_rng(13), 64 * 2000, 256, 8), 256, 64)
-    assert (np.ceil(loads / 16) * 16).sum(axis=1).mean() == pytest.approx(tile_rows(256, 8, 64, 16), rel=0.003)
-    assert np.maximum(loads - 3, 0).sum() / loads.sum() == pytest.approx(dropped_share(256, 8, 64, 3), rel=0.01)
+@given(routers, st.integers(1, 2000), st.integers(1, 300))
+def test_tiles_hold_every_row_and_less_than_one_more_tile_an_expert(router, batch, tile):
+    (E, k), B = router, batch
+    assert B * k * (1 - 1e-9) <= tile_rows(E, k, B, tile) <= B * k + E * (tile - 1) + 1e-6
+
+
+@given(routers, st.integers(1, 2000), st.integers(0, 300))
+def test_kept_and_dropped_choices_are_all_of_them(router, batch, capacity):
+    (E, k), B = router, batch
+    dropped = dropped_share(E, k, B, capacity)
+    assert max(0, 1 - E * capacity / (B * k)) - 1e-9 <= dropped <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("E, k, B", [(256, 8, 64), (8, 2, 300), (64, 8, 1000)])
+def test_simulated_routers_fill_tiles_and_overflow_capacities_as_computed(E, k, B):
+    rng = np.random.default_rng(B)
+    loads = np.array([np.bincount(sample_routing(rng, B, E, k).ravel(), minlength=E) for _ in range(400)])
+    capacity = int(1.25 * B * k / E)
+    over, tiles = np.maximum(loads - capacity, 0).sum(axis=1), (np.ceil(loads / 16) * 16).sum(axis=1)
+    for simulated, computed in [(over / (B * k), dropped_share(E, k, B, capacity)), (tiles, tile_rows(E, k, B, 16))]:
+        assert abs(simulated.mean() - computed) < 5 * simulated.std() / 20  # five standard errors of 400 layers
 
 
 def test_a_batch_of_a_billion_overflows_as_if_every_load_were_the_mean():
