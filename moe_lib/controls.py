@@ -69,9 +69,11 @@ def _step(model, precision, batch):
 
 
 def _time(model, precision, device, batch):
-    """(least number of devices that hold the weights, bounds on the step's time on them in seconds)."""
-    needed = _devices_needed(model, precision, device)
-    return needed, step_time(_step(model, precision, batch), DEVICES[device], _dtype(precision, device), needed)
+    """(least number of devices that hold the weights, whether reading binds, bounds on the step's time in seconds)."""
+    needed, dtype = _devices_needed(model, precision, device), _dtype(precision, device)
+    step = _step(model, precision, batch)
+    reads = step.intensity < ridge_point(DEVICES[device], dtype)
+    return needed, reads, step_time(step, DEVICES[device], dtype, needed)
 
 
 def _touched(experts, num_experts, share):
@@ -150,9 +152,8 @@ def workshop(config=None):
         return "fits on one" if needed == 1 else f"does not fit: needs {needed:,}"
 
     def time(model, precision, device, batch):
-        ridge = ridge_point(DEVICES[device], _dtype(precision, device))
-        by = "reading" if step(model, precision, batch).intensity < ridge else "computing"
-        return f"{charts.digits(_time(models[model], precision, device, batch)[1].lower * 1e3)} ms ({by})"
+        _, reads, bounds = _time(models[model], precision, device, batch)
+        return f"{charts.digits(bounds.lower * 1e3)} ms ({'reading' if reads else 'computing'})"
 
     readouts = {
         "Experts touched": touched,
@@ -229,7 +230,7 @@ def roofline(config=None):
         return f"at most {charts.digits(100 * at_most)} %"
 
     def time(model, precision, device, batch):
-        needed, bounds = _time(models[model], precision, device, batch)
+        needed, _, bounds = _time(models[model], precision, device, batch)
         return "{} to {} ms on {:,}".format(*(charts.digits(1e3 * seconds) for seconds in bounds), needed)
 
     def enough(model, precision, device):
