@@ -173,7 +173,7 @@ def roofline():
               scale=alt.Scale(type="log", domain=list(ROOF), nice=False, clamp=True))
     y = log_axis("rate", "FLOP/s at most", (1e12, 1e16), format="~s")
     here = "datum.precision == precision && datum.device == device"
-    names = ["this mixture of experts", "a dense model of its active size", "the roof of the device"]
+    names = ["this mixture of experts", "a dense model of its active size", "the roofline of the device"]
     color = legend_colors(names, [MOE, DENSE, LIMIT])
     roof = alt.Chart(alt.NamedData("roof")).transform_filter(here).transform_calculate(series=repr(names[2]))
     layers, on_top = [roof.mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color)], []
@@ -238,8 +238,7 @@ def shapes(batch, computed, dropped):
     """
     names = list(computed)
     x = batch_axis(domain=(1, 16384))
-    shared = {"title": None, "legend": alt.Legend(
-        orient="top", direction="horizontal", labelLimit=0, columns=0, symbolType="stroke", symbolSize=400)}
+    shared = {"title": None, "legend": alt.Legend(labelLimit=0, symbolType="stroke", symbolSize=400)}
     colors, dashes = [MOE, "#B8860B", "#B0447C", MUTED, MUTED], [[1, 0]] * 4 + [[5, 3]]
     color = alt.Color("series:N", scale=alt.Scale(domain=names, range=colors), **shared)
     dash = alt.StrokeDash("series:N", scale=alt.Scale(domain=names, range=dashes), **shared)
@@ -337,7 +336,7 @@ def kernels(roof, points):
     points : dict of str to (array_like, array_like)
         FLOP per byte and measured FLOP/s, by model and software, at most three.
     """
-    names, shapes = ["the roof of the device", *points], ["circle", "square", "triangle-up"]
+    names, shapes = ["the roofline of the device", *points], ["circle", "square", "triangle-up"]
     x = alt.X("intensity:Q", title="FLOP per byte of weights",
               axis=alt.Axis(values=[4**i for i in range(7)], format=",d"),
               scale=alt.Scale(type="log", base=2, domain=[0.7, 6000], nice=False))
@@ -372,7 +371,7 @@ def contexts(batch, intensity, models, kinds, ridge, ridge_says):
              for kind, values in zip(kinds, each, strict=True)
              for row in rows(batch=batch, intensity=np.asarray(values, float), series=model, context=kind)]
     x, y = batch_axis(), log_axis("intensity", "FLOP per byte read", (0.7, 1e4))
-    legend = {"orient": "top", "direction": "horizontal", "labelLimit": 0, "symbolType": "stroke", "symbolSize": 400}
+    legend = {"labelLimit": 0, "symbolType": "stroke", "symbolSize": 400}
     color = alt.Color("series:N", title=None, legend=alt.Legend(**legend),
                       scale=alt.Scale(domain=models, range=[MOE, "#B8860B"]))
     dash = alt.StrokeDash("context:N", title=None, legend=alt.Legend(**legend, symbolStrokeColor=MUTED),
