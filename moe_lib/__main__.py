@@ -3,6 +3,7 @@
 import argparse
 import difflib
 import os
+import sys
 import textwrap
 
 from ._arguments import require
@@ -28,9 +29,13 @@ def main(argv=None):
     add("--dtype", help="format of the arithmetic (default: fp8 for 8-bit weights where the device has it, else bf16)")
     options = parser.parse_args(argv)
     try:
-        print("\n".join(_catalogue() if options.list else _summary(options)))
+        text = "\n".join(_catalogue() if options.list else _summary(options))
     except ValueError as problem:
         parser.error(str(problem))
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:  # the reader of a pipe has gone, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _find(name, known, what):
@@ -41,12 +46,17 @@ def _find(name, known, what):
 
 
 def _weight_bytes(bits):
+    if bits is None:
+        return None
+    pairs = [item.rpartition("=")[::2] for item in bits.split(",")]
     try:
-        if bits is None or "=" not in bits:
-            return bits and float(bits) / 8
-        return {part.strip(): float(size) / 8 for part, size in (item.split("=") for item in bits.split(","))}
+        sizes = {part.strip() or "default": float(size) for part, size in pairs}
+        if len(sizes) < len(pairs):  # a part said twice
+            raise ValueError
     except ValueError:
-        raise ValueError(f"--weight-bits must be a number or part=number,..., got {bits!r}") from None
+        raise ValueError(f"--weight-bits must be a number or part=number,...,default=number, got {bits!r}") from None
+    require("--weight-bits", list(sizes.values()), 0.1, 64)
+    return {part: size / 8 for part, size in sizes.items()}
 
 
 def _implied_dtype(model, device, weight_bytes):
@@ -73,6 +83,7 @@ def _row(label, value, decimals=0, unit="", remark=""):
 
 def _summary(options):
     require("--gpus and --batch", [options.gpus, options.batch], 1)
+    require("--kv-bits", options.kv_bits, 0, 64)
     name, batch, gpus = options.model, options.batch, options.gpus
     own = options.family or (name not in CATALOG and os.path.exists(name))
     model = from_config(name, family=options.family) if own else _find(name, CATALOG, "a file or a known model")

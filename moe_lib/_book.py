@@ -36,9 +36,10 @@ def _chart(spec, place):
 
 def _prediction(asked, place):
     said = {key: html.escape(str(value)) for key, value in asked.items()}
-    return (f'<form class="moe-predict" data-answer="{said["answer"]}">\n'
+    return (f'<form class="moe-predict" autocomplete="off" data-answer="{said["answer"]}">\n'
             f'<p class="question" id="ask-{place}">{said["question"]}</p>\n'
             f'<label for="guess-{place}">Your prediction</label> <input id="guess-{place}" type="number" step="any" '
             f'aria-describedby="ask-{place}"> <span class="unit">{said["unit"]}</span> '
             f'<button type="submit">Commit</button>\n<p class="answer" role="status" hidden>'
-            f'<span class="verdict"></span> Computed: <strong>{said["text"]}</strong>. {said["why"]}</p></form>')
+            f'<span class="verdict"></span> Computed: <strong>{said["text"]}</strong>. {said["why"]}</p>'
+            f'<noscript><p>Computed: {said["text"]}. {said["why"]}</p></noscript></form>')

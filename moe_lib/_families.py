@@ -430,13 +430,18 @@ def read(config):
     if not isinstance(config, (str, os.PathLike)):
         raise ValueError(f"config must be a path, a dict or JSON text, got {type(config).__name__}")
     text, where, name = config, "config", None
+    if isinstance(config, str):
+        text = config = config.removeprefix("\ufeff")
+    if not str(config).strip():
+        raise ValueError("config must be a path, a dict or JSON text, got nothing")
     if not (isinstance(config, str) and config.lstrip().startswith(("{", "["))):
         path = Path(config)
         try:
             path = path / "config.json" if path.is_dir() else path
             text = path.read_text(encoding="utf-8-sig")
         except (OSError, ValueError) as problem:
-            raise ValueError(f"config must be a readable file, got {str(path)!r}: {problem}") from problem
+            why = getattr(problem, "strerror", None) or problem
+            raise ValueError(f"config must be a readable file, got {str(path)!r:.90}: {why}") from problem
         where, name = str(path), path.resolve().parent.name if path.stem == "config" else path.stem
     try:
         values = json.loads(text)

@@ -48,7 +48,8 @@ class _Models(dict):
 
     def add(self, config):
         model = from_config(config)
-        name = model.name if model.name not in self else f"{model.name} (yours)"
+        names = itertools.chain([model.name], (f"{model.name} ({number})" for number in itertools.count(2)))
+        name = next(name for name in names if name not in self)
         self[name] = model
         return name
 
@@ -332,6 +333,8 @@ def memory_bill(config=None):
         "Read by one token": lambda model, precision, context: charts.gigabytes(
             decode_step(models[model], 1, weight_bytes=weight_bytes[precision], context=context).bytes_read),
         "Cache per token": per_token,
+        "Held as": lambda model, precision: (models[model].released_precision if precision == "released"
+                                             else f"{weight_bytes[precision]:g} bytes a weight"),
         "Devices needed": lambda model, precision, device, sequences, context: (
             f"{devices_needed(resident(model, precision, sequences, context), DEVICES[device]):,}"),
     }
@@ -522,9 +525,9 @@ def speculation(config=None):
     1.17 times | 1.04 times, at 5 sequences
     """
     models = {CATALOG[slug].name: CATALOG[slug] for slug in DRAFTED}
-    if config is not None:
-        own = from_config(config)
-        models[own.name if own.name not in models else f"{own.name} (yours)"] = own
+    own = None if config is None else from_config(config)
+    yours = None if own is None else f"{own.name}, yours"
+    models |= {} if own is None else {yours: own}
     moe, dense = (CATALOG[DRAFTED[i]] for i in (0, -1))
     r1 = shipped("drafts")[0].data
 
@@ -541,9 +544,9 @@ def speculation(config=None):
         measured = charts.rows(draft=r1["draft"][1:], batch=1, gain=r1["speedup"][1:])
         return {"curve": curve, "measured": [row for row in measured if row["draft"] in selection["draft"]]}
 
-    def dip(acceptance, draft, copy):
+    def dip(model, acceptance, draft, copy):
         batch = np.arange(1, 513)
-        gains = gain(moe, acceptance, draft, copy, batch)
+        gains = gain(model, acceptance, draft, copy, batch)
         at = batch[gains.argmin()]
         return f"{gains.min():.2f} times, at {at} sequence{'s' if at > 1 else ''}"
 
@@ -555,10 +558,12 @@ def speculation(config=None):
     readouts = {
         f"{moe.name}, one sequence": lambda acceptance, draft, copy: (
             f"{gain(moe, acceptance, draft, copy, 1):.2f} times"),
-        f"{moe.name}, at its dip": dip,
+        f"{moe.name}, at its dip": lambda acceptance, draft, copy: dip(moe, acceptance, draft, copy),
         f"{moe.name} loses beyond": lambda acceptance, draft, copy: until(moe, acceptance, draft, copy),
         f"{dense.name} loses beyond": lambda acceptance, draft, copy: until(dense, acceptance, draft, copy),
     }
+    if own is not None:
+        readouts[f"{yours}, at its dip"] = lambda acceptance, draft, copy: dip(own, acceptance, draft, copy)
     choices = [Choice("acceptance", "Chance that a drafted token is accepted", ACCEPTANCES, 0.8, "slider"),
                Choice("draft", "Tokens drafted", {"1": 1, "2": 2, "3": 3}, 1, "radio"),
                Choice("copy", "Drafted tokens choose experts", COPIES, 0, "radio")]

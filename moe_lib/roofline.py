@@ -116,6 +116,7 @@ def compute_bound_batch(model, device, dtype="bf16", *, weight_bytes=None, conte
         step = decode_step(model, np.exp(log_batch), weight_bytes=weight_bytes, context=context, kv_bytes=kv_bytes)
         return np.log(step.intensity / ridge)
 
+    require("bytes read by one token", decode_step(model, 1, weight_bytes=weight_bytes).bytes_read, 1, one=True)
     low, high = np.log([1e-6, 1e15])
     return np.inf if short_of_compute(high) < 0 else float(np.exp(brentq(short_of_compute, low, high)))
 

@@ -192,8 +192,8 @@ def bytes_per_weight(model, weight_bytes=None):
     parts = model.ledger()
     unknown = set(given) - set(parts) - {"default"}
     if unknown or not ("default" in given or set(parts) <= set(given)):
-        raise ValueError(f"weight_bytes must be a number or a dict with keys out of {', '.join(parts)}, default; "
-                         f"got the keys {', '.join(map(str, given))}")
+        raise ValueError(f"weight_bytes must be a number, or a dict with a default (or every part) and keys out of "
+                         f"{', '.join(parts)}; got the keys {', '.join(map(str, given))}")
     for part, value in given.items():
         require(f"weight_bytes of {part}", value, 0, one=True)
     return {part: given.get(part, given.get("default")) for part in parts}

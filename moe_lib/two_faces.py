@@ -8,6 +8,7 @@ settings.
 import html
 import inspect
 import itertools
+import json
 from dataclasses import dataclass, field
 from importlib import resources
 
@@ -69,7 +70,7 @@ class TwoFaces:
     readouts : dict of str to callable
         Label to a function of choice names that returns text, for example ``lambda model, batch: "222 of 256"``.
     add_model : callable, optional
-        ``add_model(text)`` takes an uploaded config.json and returns the option's name.
+        ``add_model(config)`` takes what an uploaded config.json holds and returns a new option's name.
     """
 
     def __init__(self, choices, tables, chart, readouts, add_model=None):
@@ -199,18 +200,24 @@ def _upload_button(menu, add_model, message):
     def take(change):
         for file in change.new:
             try:
-                name = add_model(bytes(file["content"]).decode("utf-8-sig"))
+                name = add_model(json.loads(bytes(file["content"]).decode("utf-8-sig")))
+            except json.JSONDecodeError as error:
+                message.value = _problem(file, f"line {error.lineno} is not JSON")
+                return
             except ValueError as error:  # what from_config says to a reader
-                problem = html.escape(f"{file['name']}: {error}")
-                message.value = f'<p class="moe-problem">{problem}</p>'
+                message.value = _problem(file, error)
                 return
             message.value = ""
-            if name not in menu.options and (name, name) not in menu.options:
-                menu.options = [*menu.options, (name, name)]
+            menu.options = [*menu.options, (name, name)]
             menu.value = name
 
     button.observe(take, "value")
     return button
+
+
+def _problem(file, words):
+    said = html.escape(f"{file['name']}: {words}")
+    return f'<p class="moe-problem">{said}</p>'
 
 
 class Prediction:

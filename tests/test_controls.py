@@ -124,6 +124,40 @@ def test_an_uploaded_config_is_added_or_its_fault_is_told():
     assert widgets_of(view, "HTML")[0].value == "" and menu.value not in CATALOG
 
 
+def test_every_upload_is_a_model_of_its_own():
+    view, told = controls.workshop().live(), []
+    (button,) = widgets_of(view, "FileUpload")
+    file = {"name": "config.json", "type": "application/json", "size": 1, "last_modified": datetime.now(UTC)}
+    for layers in (4, 8, 16):
+        content = json.dumps(MIXTRAL | {"num_hidden_layers": layers}).encode()
+        button.set_trait("value", [{**file, "content": memoryview(content)}])
+        told.append(widgets_of(view, "HTML")[1].value)
+    assert len(set(told)) == 3
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>" + b"x" * 5000, b"models/config.json", b"[]", b"\xff"])
+def test_an_upload_that_is_no_config_is_refused_in_a_short_sentence(content):
+    view = controls.workshop().live()
+    (button,), menu = widgets_of(view, "FileUpload"), widgets_of(view, "Dropdown")[0]
+    before = menu.options
+    file = {"name": "x.json", "type": "", "size": 1, "last_modified": datetime.now(UTC)}
+    button.set_trait("value", [{**file, "content": memoryview(content)}])
+    assert menu.options == before and "x.json: " in widgets_of(view, "HTML")[0].value
+    assert len(widgets_of(view, "HTML")[0].value) < 300
+
+
+def test_a_quantization_that_is_not_read_is_told_in_the_bill():
+    config = MIXTRAL | {"quantization_config": {"quant_method": "modelopt"}}
+    control = controls.memory_bill(config)
+    assert "assumed" in control.readout(**{choice.name: choice.start for choice in control.choices})["Held as"]
+
+
+def test_a_reader_s_own_model_has_a_line_and_a_readout_in_speculation():
+    control = controls.speculation(MIXTRAL)
+    said = control.readout(**{choice.name: choice.start for choice in control.choices})
+    assert any("yours" in label for label in said)
+
+
 def test_devices_without_a_published_peak_are_not_offered(workshop):
     offered = {*workshop.choices[2].options.values(), *workshop.choices[2].more.values()}
     assert offered == {slug for slug, device in DEVICES.items() if "bf16" in device.peak_flops_per_s}

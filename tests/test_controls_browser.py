@@ -72,6 +72,19 @@ def test_settings_survive_the_theme_button_and_a_change_of_width(workshop, page)
     assert page.faults == []
 
 
+def test_a_print_from_the_dark_theme_is_dark_on_white_and_tells_the_settings(workshop, page):
+    page.emulate_media(media="print", color_scheme="dark")
+    colour = workshop.locator(".moe-plot").evaluate("plot => getComputedStyle(plot).color")
+    assert colour == "rgb(0, 0, 0)"
+    assert "Model: DeepSeek-V3, Weights: BF16" in workshop.locator(".moe-settings").inner_text()
+
+
+def test_a_browser_does_not_restore_inputs_that_the_figure_does_not_follow(workshop, page):
+    forms = page.locator("form.moe-inputs, form.moe-predict")
+    assert forms.count() > 1
+    assert all(form.get_attribute("autocomplete") == "off" for form in forms.all())
+
+
 def test_the_page_is_no_wider_than_a_phone(site, page, toc_pages):
     page.set_viewport_size({"width": 390, "height": 800})
     for name in toc_pages:

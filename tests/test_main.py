@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 
@@ -187,10 +188,10 @@ def test_the_list_names_every_model_and_every_device(capsys):
     (["jamba", "--batch", -1], "--gpus and --batch must be at least 1, got -1"),
     (["jamba", "--batch", "many"], "argument --batch: invalid int value: 'many'"),
     (["jamba", "--context", -1], "context must be at least 0, got -1"),
-    (["jamba", "--kv-bits", -8], "kv_bytes must be at least 0, got -1.0"),
-    (["jamba", "--weight-bits", "4,5"], "--weight-bits must be a number or part=number,..., got '4,5'"),
+    (["jamba", "--kv-bits", -8], "--kv-bits must be within 0..64, got -8.0"),
+    (["jamba", "--weight-bits", "4,5"], "--weight-bits must be a number or part=number,...,default=number, got '4,5'"),
     (["jamba", "--weight-bits", "experts=4,default=16"], "got the keys experts, default"),
-    (["jamba", "--weight-bits", "-4"], "weight_bytes of default must be at least 0, got -0.5"),
+    (["jamba", "--weight-bits", "-4"], "--weight-bits must be within 0.1..64, got -4.0"),
     (["nofile", "--family", "llama"], "config must be a readable file, got 'nofile'"),
 ])
 def test_a_bad_argument_ends_in_one_sentence_and_status_2(capsys, argv, message):
@@ -211,3 +212,8 @@ def test_the_module_runs_from_a_terminal():
     good, bad = run("mixtral-8x7b", "--gpus", "2"), run("mixtral-8x8b")
     assert good.returncode == 0 and "46,702,792,704" in good.stdout and good.stderr == ""
     assert bad.returncode == 2 and "did you mean mixtral-8x7b" in bad.stderr and bad.stdout == ""
+
+
+def test_a_pipe_whose_reader_has_gone_ends_quietly():
+    command = f"{shlex.quote(sys.executable)} -m moe_lib deepseek-v3 | true"
+    assert subprocess.run(command, shell=True, capture_output=True, text=True).stderr == ""

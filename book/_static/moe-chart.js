@@ -71,7 +71,7 @@
     const valueOf = (choice) => (signalOf(choice) === choice.name ? choice.values[chosen[choice.name]] : chosen[choice.name]);
     let view;
 
-    const form = choices.length ? make(el, "form", { class: "moe-inputs", "aria-label": "Settings of the figure" }) : null;
+    const form = choices.length ? make(el, "form", { class: "moe-inputs", autocomplete: "off", "aria-label": "Settings of the figure" }) : null;
     form?.addEventListener("submit", (event) => event.preventDefault());
     const tiles = readouts.length ? make(el, "dl", { class: "moe-tiles", "aria-live": "polite" }) : null;
     const cells = readouts.map(({ label }) => {
@@ -79,10 +79,14 @@
       make(tile, "dt", {}, label);
       return make(tile, "dd");
     });
-    const read = () => readouts.forEach(({ keys, values }, i) => {
-      const text = keys.reduce((nested, key) => nested[chosen[key]], values);
-      if (cells[i].textContent !== text) cells[i].textContent = text;
-    });
+    const settings = choices.length ? make(el, "p", { class: "moe-settings" }) : null; // in print, where inputs are not
+    const read = () => {
+      readouts.forEach(({ keys, values }, i) => {
+        const text = keys.reduce((nested, key) => nested[chosen[key]], values);
+        if (cells[i].textContent !== text) cells[i].textContent = text;
+      });
+      if (settings) settings.textContent = choices.map(({ name, label, labels }) => `${label}: ${labels[chosen[name]]}`).join(", ");
+    };
     choices.forEach((choice) => addInput(form, choice, `${el.id}-${choice.name}`, (index) => {
       chosen[choice.name] = index;
       read();
@@ -123,4 +127,5 @@
     else near.disconnect();
   };
   addEventListener("load", () => setTimeout(next, 500));
+  addEventListener("beforeprint", () => waiting.forEach(begin));
 })();
