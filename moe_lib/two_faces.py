@@ -114,7 +114,9 @@ class TwoFaces:
         """The same chart for one setting, with rows of that setting alone."""
         params = [{"name": name, "value": value} for name, value in chosen.items()]
         rows = self.tables({name: [value] for name, value in chosen.items()})
-        return {**self.spec, "params": [*params, *self.spec["params"]], "datasets": rows}
+        legend = {**self.spec["config"]["legend"], "columnPadding": 28}  # a browser's font is wider than Python's
+        config = {**self.spec["config"], "legend": legend}
+        return {**self.spec, "config": config, "params": [*params, *self.spec["params"]], "datasets": rows}
 
     def svg(self, **chosen):
         """`live_spec` drawn in Python: nothing but an SVG has to reach the browser.
@@ -145,7 +147,7 @@ class TwoFaces:
         for choice in self.choices:
             control = inputs[choice.name]
             control.observe(recompute, "value")
-            parts = [widgets.Label(choice.label, layout={"width": "7.5em"}), control]
+            parts = [widgets.Label(choice.label, layout={"width": "auto", "min_width": "7.5em"}), control]
             if choice.kind == "batch":
                 parts.insert(1, _log_slider(control))
             if choice.upload:
