@@ -25,7 +25,7 @@ test: $(INSTALLED)  ## run every test
 
 lint: $(INSTALLED)  ## check style, and that notebooks carry no outputs
 	$(BIN)/ruff check .
-	$(BIN)/nbstripout --verify notebooks/*.ipynb
+	$(BIN)/nbstripout --keep-id --verify notebooks/*.ipynb
 
 lock: $(VENV)/pyvenv.cfg  ## pin every package again, for Python 3.11 and newer on every system
 	$(BIN)/python -m pip install --quiet uv

@@ -28,6 +28,8 @@ def main(argv=None):
     add("--kv-bits", type=float, default=16, metavar="BITS", help=f"bits per cached value {default}")
     add("--dtype", help="format of the arithmetic (default: fp8 for 8-bit weights where the device has it, else bf16)")
     options = parser.parse_args(argv)
+    if not options.model and not options.list:
+        parser.error("give a model of the catalogue or the path of a config.json; --list names those known")
     try:
         text = "\n".join(_catalogue() if options.list else _summary(options))
     except ValueError as problem:
@@ -39,10 +41,10 @@ def main(argv=None):
 
 
 def _find(name, known, what):
-    if name not in known:
+    if name.lower() not in known:
         close = " or ".join(difflib.get_close_matches(name.lower(), known, cutoff=0.4))
         raise ValueError(f"{name!r} is not {what}; {f'did you mean {close}?' if close else '--list shows those known'}")
-    return known[name]
+    return known[name.lower()]
 
 
 def _weight_bytes(bits):

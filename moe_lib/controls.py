@@ -48,7 +48,8 @@ class _Models(dict):
 
     def add(self, config):
         model = from_config(config)
-        names = itertools.chain([model.name], (f"{model.name} ({number})" for number in itertools.count(2)))
+        more = (f"{model.name}, yours ({number})" for number in itertools.count(2))
+        names = itertools.chain([f"{model.name}, yours"], more)
         name = next(name for name in names if name not in self)
         self[name] = model
         return name

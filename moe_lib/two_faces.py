@@ -190,7 +190,11 @@ def _log_slider(number):
     """A log-scaled slider beside a number field, each following the other."""
     slider = widgets.FloatLogSlider(value=number.value, base=2, min=np.log2(number.min), max=np.log2(number.max),
                                     step=0.25, readout=False, layout={"width": "20em"})
-    slider.observe(lambda change: setattr(number, "value", round(change.new)), "value")
+    def follow(change):  # a browser moves the slider to its nearest step after a number was typed: keep the number
+        if abs(np.log2(change.new / number.value)) > slider.step / 2 + 1e-6:
+            number.value = round(change.new)
+
+    slider.observe(follow, "value")
     number.observe(lambda change: round(slider.value) == change.new or setattr(slider, "value", change.new), "value")
     return slider
 
@@ -226,8 +230,9 @@ class Prediction:
     """A question whose answer the reader commits to before it shows. Made by `predict`."""
 
     def __init__(self, question, answer, unit, why):
+        text = f"{answer:,}" if isinstance(answer, (int, np.integer)) else charts.digits(float(answer))
         self.asked = {"question": question, "answer": float(answer), "unit": unit, "why": why,
-                      "text": f"{charts.digits(float(answer))} {unit}".strip()}
+                      "text": f"{text} {unit}".strip()}
 
     def live(self):
         """The ipywidgets face."""
@@ -272,9 +277,10 @@ def predict(question, answer, unit="", why=""):
 def _verdict(guess, computed):
     if guess <= 0 or computed <= 0:
         return "Close." if guess == computed else ""
-    times = max(guess / computed, computed / guess)
-    rounded = float(f"{times:.2g}")
-    return "Close." if times <= 1.1 else f"{rounded:,.15g} times too {'high' if guess > computed else 'low'}."
+    times, way = max(guess / computed, computed / guess), "high" if guess > computed else "low"
+    if times < 2:
+        return "Close." if times <= 1.1 else f"{100 * abs(guess / computed - 1):.0f} % too {way}."
+    return f"{float(f'{times:.2g}'):,.15g} times too {way}."
 
 
 def _tiles_html(readout):

@@ -171,7 +171,8 @@ def test_the_number_of_devices_needed_is_the_least_that_hold_the_weights(worksho
 
 
 @pytest.mark.parametrize("guess, verdict",
-                         [(222, "Close."), (111, "2 times too low."), (444.8, "2 times too high."), (0, ""),
+                         [(222, "Close."), (200.16, "10 % too low."),
+                          (111, "2 times too low."), (444.8, "2 times too high."), (0, ""),
                           (333_600, "1,500 times too high.")])
 def test_a_prediction_is_compared_with_the_computed_answer(guess, verdict):
     view = controls.predict("How many?", 222.4, "experts").live()

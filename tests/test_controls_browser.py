@@ -97,14 +97,15 @@ def test_a_prediction_shows_its_answer_only_after_a_number(site, page):
     form = page.locator("form.moe-predict").first
     form.get_by_role("button").click()
     assert form.locator(".answer").is_hidden()
-    form.get_by_label("Your prediction").fill("111")
+    form.get_by_label("Your prediction").fill("25")
     form.get_by_role("button").click()
-    assert re.search(r"You said 111\. 2 times too low\. Computed: 222 experts", form.locator(".answer").inner_text())
+    assert re.search(r"You said 25\. 4\.1 times too low\. Computed: 102 experts", form.locator(".answer").inner_text())
     assert page.faults == []
 
 
-@pytest.mark.timeout(240)
-def test_in_jupyterlab_a_dragged_slider_changes_the_figure_and_the_readout(lab_url, page):
+@pytest.fixture
+def wall(lab_url, page):
+    """The first control of notebook 02, live in JupyterLab after all cells ran."""
     address = lab_url.replace("00_workshop", "02_coverage")
     page.goto(address + ("&" if "?" in address else "?") + "reset")
     page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
@@ -114,17 +115,38 @@ def test_in_jupyterlab_a_dragged_slider_changes_the_figure_and_the_readout(lab_u
     control = page.locator(".jp-OutputArea .widget-vbox:has(.moe-tiles):has(svg)").first
     control.wait_for(timeout=90_000)
     control.scroll_into_view_if_needed()
-    before = control.locator(".moe-tiles").inner_text(), control.locator("svg").inner_html()
-    handle = control.locator(".noUi-handle").first
-    box = handle.bounding_box()
+    return control
+
+
+def wait_for_change(control, part, text, was):
+    changed = "([at, text, part, was]) => at.querySelector(part)[text] !== was"
+    control.page.wait_for_function(changed, arg=[control.element_handle(), text, part, was])
+
+
+@pytest.mark.timeout(240)
+def test_in_jupyterlab_a_dragged_slider_changes_the_figure_and_the_readout(wall, page):
+    before = wall.locator(".moe-tiles").inner_text(), wall.locator("svg").inner_html()
+    box = wall.locator(".noUi-handle").first.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.mouse.down()
     page.mouse.move(box["x"] + 80, box["y"] + box["height"] / 2, steps=8)
     page.mouse.up()
-    changed = "([at, text, part, was]) => at.querySelector(part)[text] !== was"
-    for (part, text), was in zip([(".moe-tiles", "innerText"), ("svg", "innerHTML")], before, strict=True):
-        page.wait_for_function(changed, arg=[control.element_handle(), text, part, was])
+    wait_for_change(wall, ".moe-tiles", "innerText", before[0])
+    wait_for_change(wall, "svg", "innerHTML", before[1])
     assert not [fault for fault in page.faults if "external" in fault]
+
+
+@pytest.mark.timeout(240)
+def test_in_jupyterlab_a_typed_number_stays_and_readouts_stand_below_their_labels(wall, page):
+    before = wall.locator(".moe-tiles").inner_text()
+    field = wall.locator("input[type=number]").first
+    field.fill("100")
+    field.press("Enter")
+    wait_for_change(wall, ".moe-tiles", "innerText", before)
+    page.wait_for_timeout(500)  # the slider moves to its nearest step
+    assert field.input_value() == "100"
+    boxes = [part.bounding_box() for part in wall.locator(".moe-tiles :is(dt, dd)").all()]
+    assert all(a["y"] + a["height"] <= b["y"] + 1 for a, b in zip(boxes[::2], boxes[1::2], strict=True))
 
 
 def test_the_notebook_that_make_lab_opens_exists():

@@ -177,7 +177,7 @@ def test_the_list_names_every_model_and_every_device(capsys):
 
 
 @pytest.mark.parametrize("argv, message", [
-    ([], "'' is not a file or a known model; --list shows those known"),
+    ([], "give a model of the catalogue or the path of a config.json"),
     (["deepseek-v33"], "'deepseek-v33' is not a file or a known model; did you mean deepseek-v3 or"),
     (["Mixtral"], "did you mean mixtral-8x7b?"),
     (["zzz.json"], "'zzz.json' is not a file or a known model; --list shows those known"),
