@@ -92,7 +92,8 @@ def test_a_reader_s_config_stands_first_in_the_bill(tmp_path):
            "num_experts_per_tok": 4}
     control = controls.memory_bill(own)
     assert control.choices[0].start == next(iter(control.choices[0].options.values())) == "mixtral, yours"
-    resident = control.readout(model="mixtral, yours", precision="bf16", device="h200", sequences=1, context=1024)["Resident"]
+    said = control.readout(model="mixtral, yours", precision="bf16", device="h200", sequences=1, context=1024)
+    resident = said["Resident"]
     assert resident == charts.gigabytes(resident_bytes(from_config(own), weight_bytes=2, sequences=1, context=1024))
 
 
