@@ -319,6 +319,12 @@ def memory_bill(config=None):
     def resident(model, precision, sequences, context):
         return resident_bytes(models[model], weight_bytes=weight_bytes[precision], sequences=sequences, context=context)
 
+    def per_weight(model, precision):
+        of = models[model]
+        mean = resident_bytes(of, weight_bytes=weight_bytes[precision]) / of.total_params
+        assumed = precision == "released" and "assumed" in of.released_precision
+        return charts.digits(mean) + (", BF16 assumed" if assumed else "")
+
     def per_token(model):
         of = models[model]
         text = f"{'at most ' if of.kv_is_upper_bound else ''}{of.kv_bytes_per_token():,.0f} B"
@@ -334,8 +340,7 @@ def memory_bill(config=None):
         "Read by one token": lambda model, precision, context: charts.gigabytes(
             decode_step(models[model], 1, weight_bytes=weight_bytes[precision], context=context).bytes_read),
         "Cache per token": per_token,
-        "Held as": lambda model, precision: (models[model].released_precision if precision == "released"
-                                             else f"{weight_bytes[precision]:g} bytes a weight"),
+        "Bytes a weight": per_weight,
         "Devices needed": lambda model, precision, device, sequences, context: (
             f"{devices_needed(resident(model, precision, sequences, context), DEVICES[device]):,}"),
     }

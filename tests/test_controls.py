@@ -149,7 +149,7 @@ def test_an_upload_that_is_no_config_is_refused_in_a_short_sentence(content):
 def test_a_quantization_that_is_not_read_is_told_in_the_bill():
     config = MIXTRAL | {"quantization_config": {"quant_method": "modelopt"}}
     control = controls.memory_bill(config)
-    assert "assumed" in control.readout(**{choice.name: choice.start for choice in control.choices})["Held as"]
+    assert "assumed" in control.readout(**{choice.name: choice.start for choice in control.choices})["Bytes a weight"]
 
 
 def test_a_reader_s_own_model_has_a_line_and_a_readout_in_speculation():
