@@ -12,7 +12,8 @@ WIDTH, HEIGHT = 640, 300
 
 # One meaning each, in every figure. At least 3:1 against the light and the dark page; told apart without colour vision.
 MOE, DENSE, LIMIT, MEASURED = "#2F82C4", "#C4622D", "#9466C4", "#1B8A6B"
-SERIES = [MOE, DENSE, LIMIT, MEASURED, "#B8860B", "#B0447C"]
+CACHE, ALWAYS = "#B8860B", "#B0447C"  # keys and values, what every token reads; elsewhere a second and third model
+SERIES = [MOE, DENSE, LIMIT, MEASURED, CACHE, ALWAYS]
 HEAT = "viridis"  # a quantity shown as colour
 MUTED = "#7D8590"  # what is idle, illegal or past
 
@@ -33,6 +34,11 @@ def rows(**columns):
     """
     values = (column.ravel().tolist() for column in np.broadcast_arrays(*columns.values()))
     return [dict(zip(columns, map(_short, row), strict=True)) for row in zip(*values, strict=True)]
+
+
+def _lines(lines, field, **columns):
+    """Rows of several lines, {name: values of `field`}, with the columns they share and a series that names each."""
+    return [row for name, values in lines.items() for row in rows(**columns, **{field: values}, series=name)]
 
 
 def _short(value):
@@ -143,11 +149,10 @@ def served(batch, lines, measured, title):
     title : str
         Whose measurements.
     """
-    def milliseconds(at, seconds, name):
-        return rows(batch=at, ms=1e3 * np.asarray(seconds), series=name)
-
-    names, points = [*lines, title], alt.Data(values=milliseconds(*measured, title))
-    table = alt.Data(values=[row for name, seconds in lines.items() for row in milliseconds(batch, seconds, name)])
+    names = [*lines, title]
+    points = alt.Data(values=rows(batch=measured[0], ms=1e3 * np.asarray(measured[1]), series=title))
+    milliseconds = {name: 1e3 * np.asarray(seconds) for name, seconds in lines.items()}
+    table = alt.Data(values=_lines(milliseconds, "ms", batch=batch))
     x = batch_axis("requests in flight", domain=(1, 256))
     color = legend_colors(names, [MOE, DENSE, LIMIT][:len(lines)] + [MEASURED])
     y = alt.Y("ms:Q", title="milliseconds per step", scale=alt.Scale(domain=[0, 50]))
@@ -239,15 +244,13 @@ def shapes(batch, computed, dropped):
     names = list(computed)
     x = batch_axis(domain=(1, 16384))
     shared = {"title": None, "legend": alt.Legend(labelLimit=0, symbolType="stroke", symbolSize=400)}
-    colors, dashes = [MOE, "#B8860B", "#B0447C", MUTED, MUTED], [[1, 0]] * 4 + [[5, 3]]
+    colors, dashes = [MOE, CACHE, ALWAYS, MUTED, MUTED], [[1, 0]] * 4 + [[5, 3]]
     color = alt.Color("series:N", scale=alt.Scale(domain=names, range=colors), **shared)
     dash = alt.StrokeDash("series:N", scale=alt.Scale(domain=names, range=dashes), **shared)
 
     def lines(table, y):
-        data = [row for name, values in table.items()
-                for row in rows(batch=batch, value=np.asarray(values, float), series=name)]
-        point = alt.OverlayMarkDef(size=22)
-        line = alt.Chart(alt.Data(values=data)).mark_line(strokeWidth=2.5, point=point, aria=False)
+        data, point = alt.Data(values=_lines(table, "value", batch=batch)), alt.OverlayMarkDef(size=22)
+        line = alt.Chart(data).mark_line(strokeWidth=2.5, point=point, aria=False)
         return line.encode(x=x, y=y, color=color, strokeDash=dash).properties(width=300, height=260)
 
     left = lines(computed, alt.Y("value:Q", title="rows computed per token's row",
@@ -274,13 +277,11 @@ def time_ratio(batch, ratios, peak, peak_says, ends):
     ends : dict of str to float
         The batch by model from which the ratio is 1 again.
     """
-    names, table, marks = list(ratios), [], []
-    for name, values in ratios.items():
-        table += rows(batch=batch, ratio=np.asarray(values, float), series=name)
-        marks += rows(batch=peak, ratio=float(np.interp(peak, batch, values)), series=name)
+    names, table = list(ratios), _lines(ratios, "ratio", batch=batch)
+    marks = _lines({name: np.interp(peak, batch, values) for name, values in ratios.items()}, "ratio", batch=peak)
     marks = [{**row, "text": f"{row['ratio']:.1f}", "end": ends[row["series"]], "one": 1, "low": i % 2}
              for i, row in enumerate(marks)]  # neighbours one above the other, for narrow screens
-    x, color = batch_axis(domain=(1, 16384)), legend_colors(names, [MOE, "#B8860B", "#B0447C"][:len(names)])
+    x, color = batch_axis(domain=(1, 16384)), legend_colors(names, [MOE, CACHE, ALWAYS][:len(names)])
     y = alt.Y("ratio:Q", title="step time, MoE over its twin", scale=alt.Scale(domain=[-2, 22], nice=False),
               axis=alt.Axis(values=[1, 5, 10, 15, 20]))
     rule = alt.Chart(alt.Data(values=[{"batch": peak, "says": peak_says, "top": 22}]))
@@ -341,7 +342,7 @@ def kernels(roof, points):
               axis=alt.Axis(values=[4**i for i in range(7)], format=",d"),
               scale=alt.Scale(type="log", base=2, domain=[0.7, 6000], nice=False))
     y = log_axis("rate", "FLOP/s", (1e12, 2e15))
-    color = legend_colors(names, [LIMIT, MEASURED, "#B8860B", "#B0447C"][:len(names)])
+    color = legend_colors(names, [LIMIT, MEASURED, CACHE, ALWAYS][:len(names)])
     data = [row for name, (intensity, rate) in points.items() for row in rows(
         intensity=np.asarray(intensity, float), rate=np.asarray(rate, float), series=name)]
     line = alt.Data(values=rows(intensity=np.asarray(roof[0], float), rate=np.asarray(roof[1], float), series=names[0]))
@@ -373,7 +374,7 @@ def contexts(batch, intensity, models, kinds, ridge, ridge_says):
     x, y = batch_axis(), log_axis("intensity", "FLOP per byte read", (0.7, 1e4))
     legend = {"labelLimit": 0, "symbolType": "stroke", "symbolSize": 400}
     color = alt.Color("series:N", title=None, legend=alt.Legend(**legend),
-                      scale=alt.Scale(domain=models, range=[MOE, "#B8860B"]))
+                      scale=alt.Scale(domain=models, range=[MOE, CACHE]))
     dash = alt.StrokeDash("context:N", title=None, legend=alt.Legend(**legend, symbolStrokeColor=MUTED),
                           scale=alt.Scale(domain=kinds, range=[[1, 0], [5, 3]]))
     rule = alt.Chart(alt.Data(values=[{"intensity": ridge, "batch": 1, "says": ridge_says}]))
@@ -385,9 +386,6 @@ def contexts(batch, intensity, models, kinds, ridge, ridge_says):
     ).properties(width=WIDTH, height=HEIGHT),
         "FLOP per byte against batch for two models, with and without a cache of earlier tokens. Without it both lines "
         f"rise through the ridge point. With it, {models[0]} flattens above that point, {models[1]} far below.")
-
-
-ALWAYS, CACHE = "#B0447C", "#B8860B"  # what every token reads; keys and values
 
 
 def memory_bill():
@@ -500,8 +498,8 @@ def cache_by_context(context, held, read):
     axis = alt.Axis(values=[2**power for power in range(10, 21, 2)], labelExpr=says)
 
     def view(lines, title):
-        table = [row for name, size in lines.items() for row in rows(context=context, size=size, series=name)]
-        return alt.Chart(alt.Data(values=table), title=title, width=WIDTH // 2, height=HEIGHT).mark_line(
+        table = alt.Data(values=_lines(lines, "size", context=context))
+        return alt.Chart(table, title=title, width=WIDTH // 2, height=HEIGHT).mark_line(
             strokeWidth=2.5, aria=False).encode(
             x=alt.X("context:Q", title="tokens of context", scale=scale, axis=axis), color=color,
             y=log_axis("size", "bytes per token of context", (1e3, 4e5)))
@@ -544,7 +542,7 @@ def wall():
     ).properties(width=300, height=300, title="One simulated step: each square an expert")
     x, y = batch_axis(domain=(1, 512)), share_axis("share")
     names = ["expected", "expected if uniform", "this step"]
-    color = legend_colors(names, [MOE, LIMIT, SERIES[4]]).legend(**bottom, labelLimit=0)
+    color = legend_colors(names, [MOE, LIMIT, CACHE]).legend(**bottom, labelLimit=0)
     curve = alt.Chart(alt.NamedData("curve")).transform_filter("datum.router == router")
     bound = curve.transform_filter("isValid(datum.uniform)").transform_calculate(series=repr(names[1]))
     mean = curve.transform_calculate(series=repr(names[0]))
@@ -603,7 +601,7 @@ def speculation(names):
     y = alt.Y("gain:Q", title="speed with the draft over without",
               axis=alt.Axis(values=[0.5, 0.7, 1, 1.5, 2, 3, 4], format=".1f"),
               scale=alt.Scale(type="log", domain=[0.5, 4.2], nice=False))
-    color = legend_colors([*names, server], [MOE, SERIES[4], DENSE, SERIES[5]][:len(names)] + [MEASURED]).legend(
+    color = legend_colors([*names, server], [MOE, CACHE, DENSE, ALWAYS][:len(names)] + [MEASURED]).legend(
         symbolType="stroke", labelLimit=0)
     lines = alt.Chart(alt.NamedData("curve")).transform_filter(
         "datum.acceptance == acceptance && datum.draft == draft && datum.copy == copy").transform_fold(
@@ -634,7 +632,7 @@ def covered(panels, by_others=False):
     """
     series = (name for panel in panels.values() for name in [*panel["lines"], *panel.get("points", {})])
     views, names = [], list(dict.fromkeys(series))
-    color = legend_colors(names, [LIMIT, MEASURED if by_others else MOE, SERIES[4]][:len(names)]).legend(
+    color = legend_colors(names, [LIMIT, MEASURED if by_others else MOE, CACHE][:len(names)]).legend(
         symbolType="stroke", labelLimit=0)
     for title, panel in panels.items():
         batch, layers = np.asarray(panel["batch"], float), []
@@ -667,7 +665,7 @@ def layer_times(batch, lines, measured):
     measured : dict of str to (array_like, array_like)
         Name to batches and seconds, at most two.
     """
-    names, series = [*lines, *measured], [LIMIT, MOE, DENSE][:len(lines)] + [MEASURED, SERIES[4]][:len(measured)]
+    names, series = [*lines, *measured], [LIMIT, MOE, DENSE][:len(lines)] + [MEASURED, CACHE][:len(measured)]
     color = legend_colors(names, series).legend(symbolType="stroke", labelLimit=0)
     y = alt.Y("ms:Q", title="milliseconds", axis=alt.Axis(values=[0.1, 0.2, 0.5, 1, 2, 5, 10], format=".1~f"),
               scale=alt.Scale(type="log", domain=[0.1, 12], nice=False))

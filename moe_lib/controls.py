@@ -96,8 +96,13 @@ def _device(static, devices=DEVICES):
                   more={device.name: slug for slug, device in devices.items() if slug not in static})
 
 
+def _numbers(values):
+    """Options of a choice of numbers, each labelled by itself."""
+    return {f"{value:,}": value for value in values}
+
+
 def _batch(batches=HALF_OCTAVES):
-    return Choice("batch", "Batch", {f"{batch:,}": batch for batch in batches}, 64, "batch")
+    return Choice("batch", "Batch", _numbers(batches), 64, "batch")
 
 
 def _devices_needed(model, precision, device):
@@ -205,17 +210,18 @@ def roofline(config=None):
     def tables(selection):
         batches = np.union1d(HALF_OCTAVES, selection["batch"])
         roof, moe, twin = [], [], []
-        for precision, device in itertools.product(selection["precision"], selection["device"]):
-            key = {"precision": precision, "device": device}
-            ridge = ridge_point(DEVICES[device], _dtype(precision, device))
-            ends = np.array([charts.ROOF[0], ridge, charts.ROOF[1]])
-            roof += charts.rows(**key, intensity=ends, rate=rate(ends, precision, device))
+        for precision in selection["precision"]:
             dense = _step(dense_twin(models[selection["model"][0]]), precision, batches).intensity
-            twin += charts.rows(**key, batch=batches.astype(int), intensity=dense, rate=rate(dense, precision, device))
-            for model in selection["model"]:
-                sparse = _step(models[model], precision, batches).intensity
-                moe += charts.rows(model=model, **key, batch=batches.astype(int), intensity=sparse,
-                                   rate=rate(sparse, precision, device))
+            sparse = {model: _step(models[model], precision, batches).intensity for model in selection["model"]}
+            for device in selection["device"]:
+                key = {"precision": precision, "device": device}
+                ridge = ridge_point(DEVICES[device], _dtype(precision, device))
+                ends = np.array([charts.ROOF[0], ridge, charts.ROOF[1]])
+                roof += charts.rows(**key, intensity=ends, rate=rate(ends, **key))
+                twin += charts.rows(**key, batch=batches.astype(int), intensity=dense, rate=rate(dense, **key))
+                for model, of in sparse.items():
+                    moe += charts.rows(model=model, **key, batch=batches.astype(int), intensity=of,
+                                       rate=rate(of, **key))
         return {"roof": roof, "moe": moe, "twin": twin}
 
     def intensity(model, precision, batch):
@@ -347,13 +353,14 @@ def memory_bill(config=None):
     choices = [models.choice([slug for slug in STATIC_MODELS if slug not in PLATE], "deepseek-v3"),
                Choice("precision", "Weights", {"as released": "released", **PRECISIONS}, "released", "radio"),
                _device(BILL_DEVICES),
-               Choice("sequences", "Sequences", {f"{n:,}": n for n in (1, 8, 32, 64, 256, 1024)}, 64, "batch"),
-               Choice("context", "Tokens of context in each",
-                      {f"{n:,}": n for n in (1024, 4096, 8192, 32768, 131072)}, 8192, "batch")]
+               Choice("sequences", "Sequences", _numbers((1, 8, 32, 64, 256, 1024)), 64, "batch"),
+               Choice("context", "Tokens of context in each", _numbers((1024, 4096, 8192, 32768, 131072)), 8192,
+                      "batch")]
     return TwoFaces(choices, tables, charts.memory_bill(), readouts, models.add)
 
 
 WALL_TOKENS = 512
+WALL_BATCHES = [b for b in HALF_OCTAVES if b <= WALL_TOKENS]
 WALL_ROUTERS = {"DeepSeek-V3: 8 of 256, uniform": "deepseek-v3", "OLMoE: 8 of 64, if uniform": "olmoe-uniform",
                 "OLMoE: 8 of 64, loads counted by others": "olmoe"}
 WALL_LOADS = ("OLMoE-1B-7B", "wikipedia", 15)  # of the nine counted, the one that touches fewest experts
@@ -387,7 +394,7 @@ def wall():
         return routing.coverage(E, k, batch) if p is None else coverage_of(p, batch)
 
     def tables(selection):
-        batches = np.union1d([b for b in HALF_OCTAVES if b <= WALL_TOKENS], selection["batch"]).astype(int)
+        batches = np.union1d(WALL_BATCHES, selection["batch"]).astype(int)
         walls, curve, steps = [], [], []
         for router in selection["router"]:
             E, k, p = routers[router]
@@ -420,7 +427,7 @@ def wall():
         "Busiest expert": lambda router, batch: f"{tokens(router, batch).max()} tokens",
     }
     choices = [Choice("router", "Router", WALL_ROUTERS, "deepseek-v3", "radio"),
-               _batch([b for b in HALF_OCTAVES if b <= WALL_TOKENS])]
+               _batch(WALL_BATCHES)]
     return TwoFaces(choices, tables, charts.wall(), readouts)
 
 
@@ -455,9 +462,6 @@ def coverage(config=None):
     """
     own = None if config is None else from_config(config)
     E, k = (256, 8) if own is None else (own.num_experts, own.top_k)
-
-    def options(values, mine):
-        return {f"{value:,}": value for value in sorted({*values, mine})}
 
     def share(num_experts, top_k, skew, batch):
         return coverage_of(zipf_inclusion(num_experts, top_k, skew), batch)
@@ -495,10 +499,10 @@ def coverage(config=None):
 
     readouts = {"Experts touched": possible(touched), "Tokens per expert": possible(per_expert),
                 "95 % from": possible(enough), "Most popular expert": possible(favourite)}
-    choices = [Choice("num_experts", "Experts E", options(COVERAGE_EXPERTS, E), E,
-                      more={str(n): n for n in (4, 60, 160, 384) if n != E}),
-               Choice("top_k", "Chosen k", options(COVERAGE_TOP_K, k), k,
-                      more={str(n): n for n in (3, 10, 12, 16) if n != k}),
+    choices = [Choice("num_experts", "Experts E", _numbers(sorted({*COVERAGE_EXPERTS, E})), E,
+                      more=_numbers(n for n in (4, 60, 160, 384) if n != E)),
+               Choice("top_k", "Chosen k", _numbers(sorted({*COVERAGE_TOP_K, k})), k,
+                      more=_numbers(n for n in (3, 10, 12, 16) if n != k)),
                Choice("skew", "Popularity", SKEWS, 0, "radio"),
                _batch(COVERAGE_BATCHES)]
     return TwoFaces(choices, tables, charts.coverage(), readouts)
@@ -571,6 +575,6 @@ def speculation(config=None):
     if own is not None:
         readouts[f"{yours}, at its dip"] = lambda acceptance, draft, copy: dip(own, acceptance, draft, copy)
     choices = [Choice("acceptance", "Chance that a drafted token is accepted", ACCEPTANCES, 0.8, "slider"),
-               Choice("draft", "Tokens drafted", {"1": 1, "2": 2, "3": 3}, 1, "radio"),
+               Choice("draft", "Tokens drafted", _numbers((1, 2, 3)), 1, "radio"),
                Choice("copy", "Drafted tokens choose experts", COPIES, 0, "radio")]
     return TwoFaces(choices, tables, charts.speculation(list(models)), readouts)

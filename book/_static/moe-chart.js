@@ -22,8 +22,6 @@
       if (width < NARROW) return { ...rest, vconcat: views.map((view) => ({ ...view, width: Math.min(width - AXIS, view.width * 1.2) })) };
       return { ...rest, hconcat: views.map((view) => ({ ...view, width: Math.floor((free * (view.width || 300)) / whole) })) };
     }
-    if (spec.vconcat) return { ...spec, vconcat: spec.vconcat.map((view) => ({ ...view, width: width - AXIS })) };
-    if (spec.facet || spec.repeat) return spec;
     return { ...spec, width, autosize: { type: "fit-x", contains: "padding" } };
   };
 
@@ -57,7 +55,6 @@
       slider.setAttribute("aria-valuetext", shown.textContent);
     };
     slider.addEventListener("input", () => { say(); change(Number(slider.value)); });
-    slider.addEventListener("pointerup", () => slider.dispatchEvent(new CustomEvent("moe-released", { bubbles: true })));
     say();
   };
 
@@ -103,7 +100,7 @@
       const fitted = fit(spec, width);
       if (width < NARROW) fitted.config = { ...fitted.config, legend: { ...fitted.config?.legend, direction: "vertical", columns: 1 } };
       const ours = Object.fromEntries(choices.map((choice) => [signalOf(choice), valueOf(choice)]));
-      fitted.params = (fitted.params ?? []).map(({ bind, ...param }) => (param.name in ours ? { ...param, value: ours[param.name] } : { ...param, ...(bind && { bind }) }));
+      fitted.params = (fitted.params ?? []).map((param) => (param.name in ours ? { name: param.name, value: ours[param.name] } : param));
       delete fitted.$schema; // the file says version 5 for JupyterLab's sake; it is valid in both
       view?.finalize();
       ({ view } = await vegaEmbed(plot, fitted, { mode: "vega-lite", actions: false, renderer: "svg" }));
