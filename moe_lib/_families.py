@@ -331,9 +331,12 @@ def _deepseek_v3(c, first_dense=3, shared=1, mlp_bias=False, grouped=True, group
     s = _shape(Config(c.values | {"num_key_value_heads": 1, "head_dim": 1}, c.where))
     q_rank, kv_rank = c.nullable("q_lora_rank", 1536), c.integer("kv_lora_rank", default=512)
     nope, rope = c.integer("qk_nope_head_dim", default=128), c.integer("qk_rope_head_dim", default=64)
-    attention = _mla(s, q_rank, kv_rank, nope, rope, c.integer("v_head_dim", default=128), c.flag("attention_bias"))
+    value = c.integer("v_head_dim", default=128)
+    attention = _mla(s, q_rank, kv_rank, nope, rope, value, c.flag("attention_bias"))
     cache = {"num_layers": s.layers, "values_per_token": kv_rank + rope,
-             "flops_per_token": 2 * s.heads * (2 * kv_rank + rope)}
+             "flops_per_token": 2 * s.heads * (2 * kv_rank + rope),
+             "expanded_flops_per_token": 2 * s.heads * (nope + rope + value),
+             "expansion_flops": 2 * kv_rank * s.heads * (nope + value)}
     width, num_shared = c.integer("moe_intermediate_size"), c.nullable("n_shared_experts", shared, 0) or 0
     return _facts(c, s, attention=s.layers * attention, caches=[cache],
                   norms=(2 * s.layers + 1) * s.d + s.layers * (kv_rank + (q_rank or 0)),

@@ -36,6 +36,10 @@ class Cache:
         Tokens that a step reads at most (sparse attention); all are kept.
     index : bool
         Keys of a sparse-attention indexer: held and read, but no part of `kv_bytes_per_token`.
+    expanded_flops_per_token, expansion_flops : float or None
+        MLA without absorbed projections, as a long chunk runs it: FLOP per query and cached token, 2 x heads x
+        (qk_nope_head_dim + qk_rope_head_dim + v_head_dim), and FLOP to expand one cached token into its keys and
+        values, 2 x kv_lora_rank x heads x (qk_nope_head_dim + v_head_dim). None elsewhere.
     """
 
     num_layers: int
@@ -44,6 +48,8 @@ class Cache:
     window: int | None = None
     selected: int | None = None
     index: bool = False
+    expanded_flops_per_token: float | None = None
+    expansion_flops: float | None = None
 
     def tokens_kept(self, context):
         """Tokens of `context` that a layer holds."""
@@ -53,6 +59,24 @@ class Cache:
         """Tokens of `context` that one query token attends to."""
         kept = self.tokens_kept(context)
         return kept if self.selected is None else np.minimum(kept, self.selected)
+
+    def pairs(self, start, tokens):
+        """(Query, earlier token) pairs that a layer scores for `tokens` tokens after the first `start`."""
+        most = min((cap for cap in (self.window, self.selected) if cap is not None), default=np.inf)
+
+        def first(n):  # sum of min(i, most) over i < n
+            capped = np.minimum(n, most)
+            return capped * (capped - 1) / 2 + (n - capped) * np.nan_to_num(most, posinf=0)
+
+        return first(np.add(start, tokens)) - first(np.asarray(start))
+
+    def chunk_flops(self, start, tokens):
+        """FLOP of scores and weighted sums in a layer for a chunk: MLA in the cheaper of its two forms."""
+        pairs = self.pairs(start, tokens)
+        plain = pairs * self.flops_per_token
+        if self.expansion_flops is None:
+            return plain
+        return np.minimum(plain, pairs * self.expanded_flops_per_token + start * self.expansion_flops)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +218,18 @@ class MoEModel:
     def attention_flops(self, context):
         """FLOP of scores and weighted sums of one query token over `context` cached tokens, all layers."""
         return self._over_caches(context, lambda c, tokens: c.flops_per_token * c.tokens_read(tokens))
+
+    def chunk_attention_flops(self, start, tokens):
+        """FLOP of scores and weighted sums of `tokens` prompt tokens, one sequence, after `start` cached ones.
+
+        Causal: a token sees those before it. With chunks of one token the same as `attention_flops`, token by token.
+
+        >>> v3 = CATALOG["deepseek-v3"]
+        >>> print(f"{v3.chunk_attention_flops(0, 8192) / 1e12:.0f} TFLOP, {v3.attention_flops(8192) / 1e9:.0f} GFLOP")
+        168 TFLOP, 139 GFLOP
+        """
+        tokens = require("tokens", tokens, 0)
+        return self._over_caches(start, lambda c, begin: c.chunk_flops(begin, tokens))
 
     def _over_caches(self, context, per_layer):
         context = require("context", context, 0)

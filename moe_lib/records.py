@@ -4,6 +4,7 @@
 ``model`` (computed, never to be called measured).
 """
 
+import csv
 import json
 import math
 from dataclasses import asdict, dataclass, fields
@@ -164,3 +165,53 @@ def inclusion(record):
                          f"{share.shape} with sum {share.sum():g}")
     require("share", share, 0, 1 / top_k)
     return top_k * share / share.sum()
+
+
+def read_trace(path):
+    """Which experts the consecutive tokens of each layer chose, from a reader's CSV.
+
+    The header is ``layer,expert_1,..,expert_k``; below it one row for a token in a layer, tokens of a layer in order.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    dict of int to ndarray of int [tokens, k]
+        By layer.
+
+    Raises
+    ------
+    ValueError
+        Names the file, the line and the column that is not a whole number from 0 up, a row that names an expert twice,
+        or a wrong header.
+    FileNotFoundError
+        If there is no such file.
+    """
+    layers = {}
+    with Path(path).open(encoding="utf-8-sig", newline="") as file:
+        lines = csv.reader(file)
+        header = next(lines, [])
+        top_k = len(header) - 1
+        if top_k < 1 or header != ["layer", *(f"expert_{i}" for i in range(1, top_k + 1))]:
+            raise ValueError(f"{path}, line 1: header must be layer,expert_1,..,expert_k, got {','.join(header)!r}")
+        for row in lines:
+            if row:
+                layer, *experts = _whole_numbers(row, header, f"{path}, line {lines.line_num}")
+                layers.setdefault(layer, []).append(experts)
+    if not layers:
+        raise ValueError(f"{path}: no row below the header")
+    return {layer: np.array(tokens) for layer, tokens in sorted(layers.items())}
+
+
+def _whole_numbers(row, header, where):
+    if len(row) != len(header):
+        raise ValueError(f"{where}: expected {len(header)} columns, got {len(row)}")
+    for name, text in zip(header, row, strict=True):
+        if not text.strip().isdecimal():
+            raise ValueError(f"{where}: {name} must be a whole number from 0 up, got {text!r}")
+    numbers = [int(text) for text in row]
+    if len(set(numbers[1:])) < len(numbers) - 1:
+        raise ValueError(f"{where}: a token chooses distinct experts, got {','.join(row[1:])}")
+    return numbers

@@ -48,8 +48,8 @@ def attainable_flops_per_s(intensity, device, dtype="bf16"):
 
 
 def memory_time(step, device, num_gpus=1):
-    """Seconds to read the step's bytes once at full bandwidth, spread evenly over `num_gpus` devices."""
-    return step.bytes_read / (device.bandwidth_bytes_per_s * require("num_gpus", num_gpus, 1))
+    """Seconds to move the step's bytes once at full bandwidth, spread evenly over `num_gpus` devices."""
+    return step.bytes_moved / (device.bandwidth_bytes_per_s * require("num_gpus", num_gpus, 1))
 
 
 def compute_time(step, device, dtype="bf16", num_gpus=1):

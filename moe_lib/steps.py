@@ -1,10 +1,10 @@
-"""The ledger of one decode step: experts touched, bytes read, FLOP, and what must stay resident.
+"""The ledger of a decode step or of a prefill chunk: experts touched, bytes read, FLOP, and what must stay resident.
 
 Three different sizes of one model: resident counts **total** parameters, read counts what **coverage** touches, FLOP
 counts **active** parameters.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,9 +15,10 @@ from .routing import coverage, coverage_of, tokens_per_expert, top_k_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What one decode step touches, reads and computes, summed over all layers and all GPUs.
+    """What one step touches, reads and computes, summed over all layers and all GPUs.
 
-    Every field is a float or an array of one shape: [models,] then batch and context broadcast together.
+    Every field is a float or an array of one shape: [models,] then batch and context broadcast together, or the chunks
+    of a prompt.
 
     Attributes
     ----------
@@ -26,6 +27,8 @@ class Step:
         Expected share of a layer's routed experts that the step touches, in [0, 1].
     weight_bytes_read, kv_bytes_read : float or ndarray
         Bytes. The B rows looked up in an untied input embedding (B d w bytes, under 0.1 %) are left out.
+    kv_bytes_written : float or ndarray
+        Bytes that a prefill chunk adds to the cache. 0 in a decode step: its one token a sequence is left out.
     flops : float or ndarray
         FLOP, 2 a multiply-add.
     """
@@ -36,6 +39,7 @@ class Step:
     share_touched: np.ndarray
     weight_bytes_read: np.ndarray
     kv_bytes_read: np.ndarray
+    kv_bytes_written: np.ndarray
     flops: np.ndarray
 
     @property
@@ -58,6 +62,11 @@ class Step:
     def bytes_read(self):
         """Weights and KV cache, bytes."""
         return self.weight_bytes_read + self.kv_bytes_read
+
+    @property
+    def bytes_moved(self):
+        """Bytes read and cache bytes written."""
+        return self.bytes_read + self.kv_bytes_written
 
     @property
     def intensity(self):
@@ -122,12 +131,112 @@ def decode_step(model, batch, *, weight_bytes=None, context=0, kv_bytes=2, inclu
     step = {
         "batch": batch, "num_experts": E, "top_k": k, "share_touched": share,
         "weight_bytes_read": column(always) + column(routed) * share,
-        "kv_bytes_read": batch * np.stack(kv),
+        "kv_bytes_read": batch * np.stack(kv), "kv_bytes_written": 0.0,
         "flops": batch * (2 * column([m.active_params_read for m in models]) + np.stack(attention)),
     }
     shape = np.broadcast_shapes(*(np.shape(value) for value in step.values()))
     step = {name: np.broadcast_to(value, shape) for name, value in step.items()}
     return Step(**{name: value[0] if one else value for name, value in step.items()})
+
+
+def prefill(model, tokens, *, chunk=None, sequences=1, context=0, weight_bytes=None, kv_bytes=2, all_logits=True,
+            inclusion=None):
+    """Ledger of a prompt, chunk by chunk: each chunk reads the weights that it touches and the cache of those before.
+
+    FLOP of a chunk: 2 tokens x active parameters, and attention that grows with the position. Latent attention (MLA)
+    runs in the cheaper of its two forms: absorbed, or with keys and values expanded.
+
+    Parameters
+    ----------
+    model : MoEModel
+    tokens : int
+        Prompt tokens of a sequence, beyond those already cached.
+    chunk : int, optional
+        Tokens of a sequence that go through at once; the last chunk may be shorter. None: all of them.
+    sequences : int
+        Prompts that go through together, in step.
+    context : int
+        Tokens of each already cached: an earlier turn, a shared prefix.
+    weight_bytes, kv_bytes, inclusion
+        As `decode_step`.
+    all_logits : bool
+        Whether every token goes through the head. A server needs the last one only; with False a chunk computes one
+        token of each sequence there, and reads the head all the same.
+
+    Returns
+    -------
+    Step
+        Fields of shape [chunks].
+
+    Raises
+    ------
+    ValueError
+        If tokens, chunk or sequences is no whole number from 1 up, or as `decode_step`.
+
+    Notes
+    -----
+    Source: notebook 04, eq. 4.3. Each cached byte is counted once a chunk, as a kernel that keeps it on chip would read
+    it. What a chunk writes is not read back.
+
+    >>> from moe_lib.models import CATALOG
+    >>> step = prefill(CATALOG["deepseek-v3"], 8192, chunk=2048, weight_bytes=1)
+    >>> print((step.flops / 1e12).round(), (step.kv_bytes_read / 1e6).round())
+    [160. 186. 211. 236.] [  0. 144. 288. 432.]
+    """
+    if not isinstance(model, MoEModel):
+        raise ValueError(f"model must be a MoEModel, got {model!r:.90}")
+    whole = {"whole": True, "one": True}
+    tokens = require("tokens", tokens, 1, **whole)
+    chunk = tokens if chunk is None else require("chunk", chunk, 1, **whole)
+    sequences, context = require("sequences", sequences, 1, **whole), require("context", context, 0, **whole)
+    start = context + np.arange(0, tokens, chunk)
+    length = np.minimum(chunk, context + tokens - start)
+    step = decode_step(model, sequences * length, weight_bytes=weight_bytes, kv_bytes=kv_bytes, inclusion=inclusion)
+    kept, _ = _context_of(model, start, kv_bytes)
+    per_token = model.chunk_attention_flops(start, length)
+    if not all_logits:
+        per_token = per_token - 2 * _head_params(model) * (length - 1)
+    written = model.kv_bytes_per_sequence(length, kv_bytes) + model.state_bytes_per_sequence
+    return replace(step, kv_bytes_read=sequences * kept, kv_bytes_written=sequences * written,
+                   flops=step.flops + sequences * per_token)
+
+
+def context_of_equal_bytes(model, batch, *, weight_bytes=None, kv_bytes=2):
+    """Context per sequence at which a decode step reads as many bytes of cache as of weights.
+
+    Returns
+    -------
+    float or ndarray
+        Tokens; inf where the cache stops growing before (windows) or does not grow.
+
+    Raises
+    ------
+    ValueError
+        As `decode_step`, or if batch is below 1.
+
+    Notes
+    -----
+    Source: notebook 04, eq. 4.1. The fixed state of hybrid layers is left out.
+
+    >>> from moe_lib.models import CATALOG
+    >>> print(context_of_equal_bytes(CATALOG["deepseek-v3"], [1, 64, 1024], weight_bytes=2).round())
+    [1042395.  259875.   18625.]
+    """
+    step = decode_step(model, require("batch", batch, 1), weight_bytes=weight_bytes)
+    return _context_where(model, lambda context: model.kv_bytes_read(context, kv_bytes),
+                          step.weight_bytes_read / step.batch)
+
+
+def context_of_equal_flops(model):
+    """Context at which a token's attention takes as many FLOP as its weights; inf where it never does.
+
+    Source: notebook 04, eq. 4.2.
+
+    >>> from moe_lib.models import CATALOG
+    >>> print(f"{context_of_equal_flops(CATALOG['deepseek-v3']):,.0f}")
+    4,311
+    """
+    return _context_where(model, model.attention_flops, 2 * model.active_params_read)
 
 
 def resident_bytes(model, *, weight_bytes=None, context=0, sequences=0, kv_bytes=2):
@@ -223,6 +332,18 @@ def _context_of(model, context, kv_bytes):
     """(cache bytes that a sequence's step reads, its attention FLOP), each of context's shape."""
     state = np.where(context > 0, model.state_bytes_per_sequence, 0.0)
     return model.kv_bytes_read(context, kv_bytes) + state, model.attention_flops(context)
+
+
+def _context_where(model, amount, target):
+    """Context at which `amount(context)` reaches target: linear between the caps of the layers."""
+    caps = [cap for cache in model.caches for cap in (cache.window, cache.selected) if cap is not None]
+    knots = np.unique([0.0, *caps, 1e15])
+    values = amount(knots)
+    return np.where(target > values[-1], np.inf, np.interp(target, values, knots))[()]
+
+
+def _head_params(model):
+    return model.ledger()["embedding" if model.tied_embeddings else "head"]
 
 
 def _share_of(inclusion, models, batch):
