@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from moe_lib.records import Record, inclusion, read, router_loads, write
+from moe_lib.records import Record, inclusion, read, read_trace, router_loads, write
 
 
 def test_a_record_survives_writing_and_reading(tmp_path):
@@ -51,3 +51,27 @@ def test_a_reader_s_own_loads_are_checked(tmp_path):
     path.write_text(json.dumps({"kind": "measured", "what": "loads", "data": data}) + "\n")
     with pytest.raises(ValueError, match="share must hold num_experts = 8"):
         router_loads(path)
+
+
+def test_a_trace_is_read_layer_by_layer(tmp_path):
+    path = tmp_path / "trace.csv"
+    path.write_text("layer,expert_1,expert_2\n1,3,0\n0,5,2\n1,0,4\n\n")
+    trace = read_trace(path)
+    assert {layer: tokens.tolist() for layer, tokens in trace.items()} == {0: [[5, 2]], 1: [[3, 0], [0, 4]]}
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("", "line 1: header must be layer,expert_1,..,expert_k"),
+    ("layer,expert_2\n", "line 1: header must be"),
+    ("layer,expert_1\n", "no row below the header"),
+    ("layer,expert_1\n0,1\n0,x\n", "line 3: expert_1 must be a whole number from 0 up, got 'x'"),
+    ("layer,expert_1\n0,1.5\n", "line 2: expert_1 must be a whole number"),
+    ("layer,expert_1\n0,1,2\n", "line 2: expected 2 columns, got 3"),
+    ("layer,expert_1,expert_2\n0,4,4\n", "line 2: a token chooses distinct experts, got 4,4"),
+])
+def test_a_bad_trace_is_named_by_file_and_line(tmp_path, text, message):
+    path = tmp_path / "trace.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message) as error:
+        read_trace(path)
+    assert "trace.csv" in str(error.value)

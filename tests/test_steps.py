@@ -8,8 +8,17 @@ from hypothesis import strategies as st
 from moe_lib.hardware import DEVICES
 from moe_lib.models import CATALOG, dense_twin
 from moe_lib.records import inclusion, router_loads
+from moe_lib.roofline import step_time
 from moe_lib.routing import coverage, coverage_of, experts_touched, tokens_per_touched_expert
-from moe_lib.steps import bytes_per_weight, decode_step, resident_bytes, sequences_that_fit
+from moe_lib.steps import (
+    bytes_per_weight,
+    context_of_equal_bytes,
+    context_of_equal_flops,
+    decode_step,
+    prefill,
+    resident_bytes,
+    sequences_that_fit,
+)
 
 V3, MIXTRAL, GPT_OSS = CATALOG["deepseek-v3"], CATALOG["mixtral-8x7b"], CATALOG["gpt-oss-120b"]
 FIELDS = ("experts_touched", "share_touched", "tokens_per_expert", "tokens_per_touched_expert", "weight_bytes_read",
@@ -279,3 +288,103 @@ def test_a_bad_residency_names_argument_value_and_range(options, message):
         resident_bytes(V3, **options)
     with pytest.raises(ValueError, match=r"usable_bytes must be at least 0, got -1"):
         sequences_that_fit(V3, -1)
+
+
+# a prompt, chunk by chunk
+
+
+def test_a_prompt_of_v3_on_8_h200_reads_the_weights_once_a_chunk():
+    bare = replace(V3, caches=())
+    seconds = [step_time(prefill(bare, 8192, chunk=chunk, weight_bytes=1), DEVICES["h200"], "fp8", 8).lower.sum()
+               for chunk in (2048, None)]
+    assert np.round(1e3 * np.array(seconds), 1).tolist() == [69.8, 37.9]
+    whole = prefill(V3, 8192, weight_bytes=1)
+    assert step_time(whole, DEVICES["h200"], "fp8", 8).lower.sum() > seconds[1]  # attention comes on top
+
+
+@every_model
+def test_chunks_of_one_token_are_decode_steps(model):
+    absorbed = replace(model, caches=tuple(replace(c, expansion_flops=None) for c in model.caches))
+    steps, context = prefill(absorbed, 40, chunk=1, context=3000), 3000 + np.arange(40)
+    one_by_one = decode_step(model, 1, context=context)
+    assert np.allclose(steps.flops, one_by_one.flops) and np.allclose(steps.bytes_read, one_by_one.bytes_read)
+
+
+@given(models, st.integers(1, 3000), st.integers(1, 4000), st.integers(0, 5000))
+def test_chunks_add_up_to_the_prompt(model, tokens, chunk, context):
+    whole, parts = (prefill(model, tokens, chunk=size, context=context) for size in (None, chunk))
+    assert parts.batch.sum() == tokens and parts.flops.shape == (-(-tokens // chunk),)
+    plain = sum(c.num_layers * c.pairs(context, tokens) * c.flops_per_token for c in model.caches)
+    assert model.chunk_attention_flops(context, tokens) <= plain * (1 + 1e-12)
+    assert parts.flops.sum() >= whole.flops.sum() * (1 - 1e-12)  # MLA expands the cache again in each
+    assert parts.weight_bytes_read.sum() >= whole.weight_bytes_read.sum() * (1 - 1e-12)
+
+
+@given(st.integers(0, 300), st.integers(0, 300), st.integers(1, 200))
+def test_scored_pairs_are_those_counted_one_by_one(start, tokens, most):
+    cache = V3.caches[0]
+    for capped in (cache, replace(cache, window=most), replace(cache, selected=most)):
+        seen = sum(int(capped.tokens_read(i)) for i in range(start, start + tokens))
+        assert capped.pairs(start, tokens) == seen
+
+
+def test_mla_expands_keys_and_values_from_some_170_tokens_a_chunk():
+    absorbed = replace(V3, caches=(replace(V3.caches[0], expansion_flops=None),))
+    size = np.arange(100, 250)
+    ratio = V3.chunk_attention_flops(10**7, size) / absorbed.chunk_attention_flops(10**7, size)
+    assert size[ratio < 1].min() == 171  # 2 x 512 x 128 x 256 / (278,528 - 81,920) = 170.7
+    assert V3.chunk_attention_flops(0, 8192) == pytest.approx(61 * 8192**2 / 2 * 2 * 128 * (192 + 128), rel=1e-3)
+
+
+def test_only_the_last_token_of_a_chunk_needs_the_head():
+    every, last = (prefill(V3, 8192, chunk=2048, all_logits=choice) for choice in (True, False))
+    assert (every.flops - last.flops).tolist() == [2 * V3.ledger()["head"] * 2047] * 4
+    tied = CATALOG["gemma-4-26b-a4b"]
+    saved = prefill(tied, 100).flops - prefill(tied, 100, all_logits=False).flops
+    assert saved.tolist() == [2 * tied.ledger()["embedding"] * 99]
+
+
+def test_prompts_together_share_the_weights_and_not_the_caches():
+    one, four = prefill(V3, 4096, chunk=1024), prefill(V3, 4096, chunk=1024, sequences=4)
+    assert np.allclose(four.flops, 4 * one.flops) and np.allclose(four.kv_bytes_read, 4 * one.kv_bytes_read)
+    assert np.allclose(four.kv_bytes_written, 4 * 1024 * V3.kv_bytes_per_token())
+    assert (four.weight_bytes_read < 1.01 * one.weight_bytes_read).all()
+
+
+def test_a_window_keeps_what_a_chunk_reads_and_writes_small():
+    step = prefill(GPT_OSS, 4096, chunk=1024, context=10_000)
+    full = 18 * 2048  # bytes a token of the 18 layers without a window
+    assert step.kv_bytes_written.tolist() == [full * 1024 + 128 * full] * 4
+    assert step.kv_bytes_read.tolist() == [full * (10_000 + 1024 * i) + 128 * full for i in range(4)]
+
+
+@pytest.mark.parametrize(("name", "value"), [("tokens", 0), ("chunk", 0), ("sequences", 1.5), ("context", -1)])
+def test_a_bad_prompt_is_named(name, value):
+    with pytest.raises(ValueError, match=name):
+        prefill(V3, **{"tokens": 10, name: value})
+
+
+# where the context weighs as much as the weights
+
+
+def test_v3_attention_equals_its_weights_flop_at_about_4300_tokens_and_9_gb_of_cache_at_128k():
+    assert context_of_equal_flops(V3) == pytest.approx(4311.38, abs=0.01)
+    assert V3.kv_bytes_read(131072) / 1e9 == pytest.approx(9.21, abs=5e-3)
+    many = np.arange(1, 400)
+    first = many[context_of_equal_bytes(V3, many, weight_bytes=2) <= 131072].min()
+    assert first == 145  # sequences of full length
+
+
+@given(models, st.integers(1, 5000))
+def test_at_the_equal_context_cache_and_weights_take_the_same_bytes(model, batch):
+    context = context_of_equal_bytes(model, batch, weight_bytes=1)
+    if np.isfinite(context):
+        weights = decode_step(model, batch, weight_bytes=1).weight_bytes_read
+        assert batch * model.kv_bytes_read(context) == pytest.approx(weights)
+    else:
+        assert model.kv_bytes_per_token(beyond_windows=True) == 0
+
+
+@every_model
+def test_at_the_equal_context_attention_and_weights_take_the_same_flop(model):
+    assert model.attention_flops(context_of_equal_flops(model)) == pytest.approx(2 * model.active_params_read)
