@@ -7,26 +7,11 @@ experts that are found in the cache. A *trace* is the sequence of experts that o
 import numpy as np
 
 from ._arguments import require
+from .roofline import ABOVE_ZERO, transfer_time
 from .routing import experts_touched, sample_routing
 from .steps import bytes_per_weight, part_bytes, resident_bytes
 
-ABOVE_ZERO = np.nextafter(0, 1)
 CELLS_PER_STEP = 1 << 18  # ranks moved at once by lru_hit_rates: they stay in a core's cache
-
-
-def transfer_time(num_bytes, bandwidth, latency=0):
-    """Seconds to move bytes over a link: latency + bytes / bandwidth.
-
-    Raises
-    ------
-    ValueError
-        If num_bytes or latency is negative, or bandwidth (bytes/s) is not positive.
-
-    >>> print(f"{transfer_time(22.5e9, 64e9) * 1e3:.0f} ms")
-    352 ms
-    """
-    bandwidth = require("bandwidth", bandwidth, ABOVE_ZERO)
-    return require("latency", latency, 0) + np.divide(require("num_bytes", num_bytes, 0), bandwidth)
 
 
 def expert_bytes(model, weight_bytes=None):

@@ -9,6 +9,8 @@ from .models import MoEModel
 from .routing import batch_for_tokens_per_expert, independent_tokens
 from .steps import decode_step
 
+ABOVE_ZERO = np.nextafter(0, 1)
+
 
 class Bounds(NamedTuple):
     """Least and greatest time of a step in seconds: terms fully overlapped (max), or one after the other (sum)."""
@@ -57,8 +59,23 @@ def compute_time(step, device, dtype="bf16", num_gpus=1):
     return step.flops / (device.peak(dtype) * require("num_gpus", num_gpus, 1))
 
 
-def step_time(step, device, dtype="bf16", num_gpus=1):
-    """Bounds on the time of a step: lower = max(bytes/bandwidth, FLOP/peak), upper = their sum.
+def transfer_time(num_bytes, bandwidth, latency=0):
+    """Seconds to move bytes over a link: latency + bytes / bandwidth.
+
+    Raises
+    ------
+    ValueError
+        If num_bytes or latency is negative, or bandwidth (bytes/s) is not positive.
+
+    >>> print(f"{transfer_time(22.5e9, 64e9) * 1e3:.0f} ms")
+    352 ms
+    """
+    bandwidth = require("bandwidth", bandwidth, ABOVE_ZERO)
+    return require("latency", latency, 0) + np.divide(require("num_bytes", num_bytes, 0), bandwidth)
+
+
+def step_time(step, device, dtype="bf16", num_gpus=1, *, link_time=0):
+    """Bounds on the time of a step: lower = max(bytes/bandwidth, FLOP/peak, link), upper = their sum.
 
     Parameters
     ----------
@@ -67,12 +84,14 @@ def step_time(step, device, dtype="bf16", num_gpus=1):
     dtype : str
         Number format of the arithmetic. Weights may be smaller: 4-bit weights are often multiplied in bf16.
     num_gpus : int
-        Ideal split: no communication, no imbalance, nothing read twice.
+        Ideal split: no imbalance, nothing read twice.
+    link_time : array_like
+        Seconds that data between devices take. 0: no communication.
 
     Returns
     -------
     Bounds
-        Seconds. They differ by at most a factor of two.
+        Seconds. They differ by at most the number of terms.
 
     Raises
     ------
@@ -86,7 +105,8 @@ def step_time(step, device, dtype="bf16", num_gpus=1):
     30.4 to 31.0 ms
     """
     memory, compute = memory_time(step, device, num_gpus), compute_time(step, device, dtype, num_gpus)
-    return Bounds(np.maximum(memory, compute), memory + compute)
+    link = require("link_time", link_time, 0)
+    return Bounds(np.maximum(np.maximum(memory, compute), link), memory + compute + link)
 
 
 def compute_bound_batch(model, device, dtype="bf16", *, weight_bytes=None, context=0, kv_bytes=2):
@@ -262,7 +282,7 @@ def fit_overhead(limit_s, measured_s):
     """
     from scipy.optimize import nnls
 
-    limit, measured = (require(name, seconds, np.nextafter(0, 1))
+    limit, measured = (require(name, seconds, ABOVE_ZERO)
                        for name, seconds in (("limit_s", limit_s), ("measured_s", measured_s)))
     if limit.shape != measured.shape or np.unique(limit).size < 2:
         raise ValueError(f"limit_s and measured_s must be equally long with two or more different limits, "
