@@ -741,9 +741,9 @@ def context():
     here = "datum.model == model && datum.batch == batch"
     names = ["weights read", "cache read", "weights of its dense twin"]
     color = legend_colors(names, [MOE, CACHE, DENSE]).legend(symbolType="stroke", labelLimit=0)
-    domain = (0.1, 1e5)
-    x, y = context_axis((1024, 2**20)), log_axis("cache", "GB read in a step", domain, format=",~f")
-    scale = alt.Scale(type="log", domain=list(domain), clamp=True, nice=False)
+    scale = alt.Scale(type="log", domain=[0.01, 1e5], nice=False)
+    x, y = context_axis((1024, 2**20)), alt.Y("cache:Q", title="GB read in a step", scale=scale, axis=alt.Axis(
+        format=",~f", values=[10.0**power for power in range(-2, 6)]))
     cache = alt.Chart(alt.NamedData("cache")).transform_filter(here).transform_calculate(series=repr(names[1]))
     fixed = alt.Chart(alt.NamedData("weights")).transform_filter(here + " && datum.precision == precision")
     equal = alt.Chart(alt.NamedData("equal")).transform_filter(here + " && datum.precision == precision")
@@ -776,19 +776,19 @@ def chunks():
         "datum.model == model && datum.setup == setup && datum.prompt == prompt")
     knee = alt.Chart(alt.NamedData("knee")).transform_filter("datum.model == model && datum.setup == setup")
     names = {"ttft": "time to first token", "pause": "longest pause of the others", "twin": "to first token, dense twin"}
-    x, y = context_axis((128, 32768), "chunk", "tokens in a chunk"), log_axis("ms", "milliseconds", (0.5, 1e5),
-                                                                           format=",~f")
+    x, y = context_axis((128, 32768), "chunk", "tokens in a chunk"), log_axis(
+        "ms", "milliseconds", (0.4, 5e4), format=",~f")
     color = legend_colors(names.values(), [MOE, CACHE, DENSE]).legend(symbolType="stroke", labelLimit=0)
     lines = curve.transform_fold(list(names), as_=["which", "ms"]).transform_calculate(series=f"{names!r}[datum.which]")
     own = lines.transform_filter("datum.which != 'twin'")
     chosen = own.transform_filter("datum.chunk == chunk")
     label = chosen.transform_calculate(text="format(datum.ms, ',.3~r') + ' ms'")
     rule = knee.mark_rule(color=LIMIT, strokeDash=[6, 4], strokeWidth=2, aria=False)
-    says = knee.transform_calculate(text="'computing binds from ' + format(datum.knee, ',.0f')", top="1e5")
-    scale = alt.Scale(type="log", domain=[0.5, 1e5], nice=False)
+    says = knee.transform_calculate(text="'computing binds from ' + format(datum.knee, ',.0f')", top="5e4")
+    scale = alt.Scale(type="log", domain=[0.4, 5e4], nice=False)
     return finish(alt.layer(
         rule.encode(x=alt.X("knee:Q")),
-        says.mark_text(align="right", dx=-6, dy=8, aria=False).encode(
+        says.mark_text(align="left", dx=6, dy=8, aria=False).encode(
             x=alt.X("knee:Q"), y=alt.Y("top:Q", scale=scale), text="text:N"),
         lines.transform_filter("datum.which == 'twin'").mark_line(
             strokeWidth=2, strokeDash=[6, 4], clip=True, aria=False).encode(x=x, y=y, color=color),
@@ -864,3 +864,150 @@ def chunk_times(chunk, lines, measured):
                   "Milliseconds per chunk of a prompt against the chunk's tokens, log-log: " + "; ".join(names) + ". "
                   "The measured points rise with the experts that a chunk touches and level off as they do, some way "
                   "above the bound.")
+
+
+OFFLOADED = (0.5, 5000)  # milliseconds a token that the control's axis spans
+
+
+def offloading():
+    """Milliseconds per token against the share of experts on the card, and the share that the chosen card holds.
+
+    Data sets: ``curve`` (key, and the lists share and ms), ``card`` (key, share, ms; no row where nothing fits). The
+    key names model, device, way, precision and reuse, the choices; the way server-ddr5 is always there.
+    """
+    names = ["missing experts as chosen", "computed by a server's host"]
+    key = "model + '|' + device + '|' + {} + '|' + precision + '|' + reuse"
+    card = alt.Chart(alt.NamedData("card")).transform_filter("datum.key == " + key.format("way"))
+    x = alt.X("share:Q", title="share of the experts held on the card", axis=alt.Axis(format=".0%", tickCount=5),
+              scale=alt.Scale(domain=[0, 1]))
+    y = log_axis("ms", "milliseconds per token, at least", OFFLOADED, format=",~r")
+    color = legend_colors(names, [MOE, CACHE]).legend(symbolType="stroke", labelLimit=0)
+    lines = [
+        alt.Chart(alt.NamedData("curve")).transform_filter("datum.key == " + key.format(way)).transform_flatten(
+            ["share", "ms"]).transform_calculate(series=repr(name)).mark_line(
+            strokeWidth=2.5, strokeDash=dash, aria=False).encode(x=x, y=y, color=color)
+        for name, way, dash in zip(reversed(names), ["'server-ddr5'", "way"], [[6, 4], [1, 0]], strict=True)]
+    label = card.transform_calculate(text="format(datum.ms, datum.ms < 100 ? '.2~r' : ',.0f') + ' ms'")
+    side = {"expr": "datum.share > 0.8 ? 'right' : 'left'"}
+    return finish(alt.layer(
+        card.mark_rule(color=LIMIT, strokeDash=[2, 3], strokeWidth=2, aria=False).encode(x=x), *lines,
+        card.mark_point(filled=True, size=150, color=MOE, opacity=1, aria=False).encode(x=x, y=y),
+        label.mark_text(align=side, dx={"expr": "datum.share > 0.8 ? -12 : 12"}, dy=-12, fontWeight="bold", fontSize=14,
+                        aria=False).encode(x=x, y=y, text="text:N"),
+    ).properties(width=WIDTH, height=HEIGHT),
+        "Milliseconds per token, on a log axis, against the share of a layer's experts that the card holds. The time "
+        "falls slowly at first and steeply near the right end, where all experts are held. A second line is far lower: "
+        "a server's host computes the missing experts. A dotted rule with a dot marks what the chosen card holds.")
+
+
+HIT_COLORS = {"LRU": MOE, "most popular held": CACHE, "optimum": LIMIT, "Che's formula": ALWAYS,
+              "LRU, modelled": MOE, "LRU, measured": MEASURED, "optimum, measured": LIMIT, "slots / experts": MUTED}
+
+
+def hit_rates(panels):
+    """Hit rate against the share of a layer's experts that a cache holds, in views side by side.
+
+    Parameters
+    ----------
+    panels : dict of str to dict
+        Title to {name: (shares, hit rates)} with names of `HIT_COLORS`; measured ones and Che's formula are points.
+    """
+    names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
+    color = legend_colors(names, [HIT_COLORS[name] for name in names])
+    percent = {"axis": alt.Axis(format=".0%", tickCount=5), "scale": alt.Scale(domain=[0, 1])}
+    x, y = alt.X("share:Q", title="share of the experts held", **percent), alt.Y("hit:Q", title="hit rate", **percent)
+    views, pointed = [], ("Che's formula", "LRU, measured", "optimum, measured")
+    for title, panel in panels.items():
+        layers = []
+        for name, (share, hit) in panel.items():
+            base = alt.Chart(alt.Data(values=rows(share=np.asarray(share, float), hit=np.asarray(hit), series=name)))
+            mark = (base.mark_point(filled=True, size=60, opacity=1, aria=False) if name in pointed else
+                    base.mark_line(strokeWidth=2.5, strokeDash=[2, 3] if name == "slots / experts" else [1, 0],
+                                   aria=False))
+            layers.append(mark.encode(x=x, y=y, color=color))
+        views.append(alt.layer(*layers).properties(title=title))
+    size = {"width": 290, "height": 270} if len(views) > 1 else {"width": WIDTH, "height": HEIGHT}
+    views = [view.properties(**size) for view in views]
+    return finish(alt.hconcat(*views, spacing=28) if len(views) > 1 else views[0],
+                  f"Hit rate of a cache against the share of a layer's experts that it holds, {'; '.join(panels)}: "
+                  f"{', '.join(names)}. All rise from 0 to 1; which lies above which is said in the text.")
+
+
+def offloaded_batches(batch, lines, mark=None, mark_says=""):
+    """Tokens per second against batch, log-log, a line for each place where experts live.
+
+    Parameters
+    ----------
+    batch : array_like [n]
+    lines : dict of str to array_like [n]
+        Tokens/s by name, at most four.
+    mark, mark_says : float, str
+        A batch at which a rule stands, and what it says.
+    """
+    x, y = batch_axis(domain=(1, 16384)), log_axis("rate", "tokens per second, at most", (1, 1e5), format="~s")
+    color = legend_colors(lines, [MOE, CACHE, ALWAYS, MUTED][:len(lines)])
+    table = alt.Data(values=_lines(lines, "rate", batch=batch))
+    rule = alt.Chart(alt.Data(values=[{"batch": mark, "says": mark_says, "top": 1e5}]))
+    return finish(alt.layer(
+        rule.mark_rule(color=LIMIT, strokeDash=[6, 4], strokeWidth=2, aria=False).encode(x=x),
+        rule.mark_text(align="right", dx=-6, dy=8, aria=False).encode(x=x, y=alt.Y("top:Q"), text="says:N"),
+        alt.Chart(table).mark_line(strokeWidth=2.5, clip=True, aria=False).encode(x=x, y=y, color=color),
+    ).properties(width=WIDTH, height=HEIGHT),
+        f"Tokens per second against batch, log-log: {', '.join(lines)}. With experts copied over a link the line is "
+        "flat until nearly all experts are touched and rises in proportion to the batch from there.")
+
+
+def over_bound(shares):
+    """Measured speed over bound, a dot for each measurement, with a rule at 1.
+
+    Parameters
+    ----------
+    shares : dict of str to dict of str to float
+        By row (a machine), by series (an ablation; at most five in all).
+    """
+    names = list(dict.fromkeys(name for of in shares.values() for name in of))
+    table = [row for label, of in shares.items()
+             for row in rows(label=label, series=list(of), share=np.array(list(of.values()), float))]
+    shape = alt.Shape("series:N", legend=None, scale=alt.Scale(
+        domain=names, range=["circle", "square", "triangle-up", "diamond", "cross"][:len(names)]))
+    x = alt.X("share:Q", title="measured speed over bound", axis=alt.Axis(format=".0%", tickCount=5),
+              scale=alt.Scale(domain=[0, 1.05], nice=False))
+    color = legend_colors(names, [MUTED, CACHE, MOE, ALWAYS, MEASURED][:len(names)])
+    return finish(alt.layer(
+        alt.Chart(alt.Data(values=table)).mark_point(filled=True, size=110, opacity=0.9, aria=False).encode(
+            x=x, y=_rows_axis(), color=color, shape=shape),
+        alt.Chart(alt.Data(values=[{"share": 1}])).mark_rule(color=LIMIT, strokeWidth=2, strokeDash=[6, 4], aria=False)
+        .encode(x="share:Q"),
+    ).properties(width=WIDTH - 140, height=30 * len(shares)),
+        "Measured speed over bound, a row for each machine: "
+        + "; ".join(f"{label} {min(of.values()):.0%} to {max(of.values()):.0%}" for label, of in shares.items())
+        + ". No dot passes the rule at 100 %.")
+
+
+def layers_outside(layers, lines, measured):
+    """Milliseconds per token against the number of layers whose experts are outside the card.
+
+    Parameters
+    ----------
+    layers : array_like [n]
+    lines : dict of str to array_like [n]
+        Seconds: experts copied, experts computed by the host.
+    measured : dict of str to (array_like, array_like)
+        Layers and seconds, for each line.
+    """
+    names, colors = [*lines, *measured], [MOE, CACHE, MEASURED, ALWAYS]
+    color = legend_colors(names, colors[:len(names)])
+    x = alt.X("layers:Q", title="layers whose experts are outside the card", axis=alt.Axis(values=[0, 4, 8, 12, 16]))
+    y = alt.Y("ms:Q", title="milliseconds per token", scale=alt.Scale(domain=[0, 52], nice=False))
+    milliseconds = {name: 1e3 * np.asarray(seconds) for name, seconds in lines.items()}
+    dots = [row for name, (at, seconds) in measured.items()
+            for row in rows(layers=at, ms=1e3 * np.asarray(seconds), series=name)]
+    shape = alt.Shape("series:N", legend=None, scale=alt.Scale(domain=list(measured), range=["circle", "diamond"]))
+    return finish(alt.layer(
+        alt.Chart(alt.Data(values=_lines(milliseconds, "ms", layers=layers))).mark_line(
+            strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color),
+        alt.Chart(alt.Data(values=dots)).mark_point(filled=True, size=110, opacity=1, aria=False).encode(
+            x=x, y=y, color=color, shape=shape),
+    ).properties(width=WIDTH, height=HEIGHT),
+        "Milliseconds per token against the layers whose experts are outside the card. Both bounds and both series of "
+        "measurements are straight lines; copying is steeper than computing on the host.")
