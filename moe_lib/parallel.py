@@ -10,7 +10,7 @@ import numpy as np
 
 from ._arguments import require
 from .roofline import step_time, transfer_time
-from .steps import decode_step, part_bytes
+from .steps import decode_step, part_bytes, prefill
 
 SCALE_BYTES = 4  # one FP32 scale for a block of FP8 values
 
@@ -221,6 +221,52 @@ def rank_step(model, batch, layout, *, weight_bytes=None, context=0, kv_bytes=2,
         flops=whole.flops / layout.num_gpus)
 
 
+def rank_prefill(model, tokens, layout, *, sequences=1, weight_bytes=None, **prompt):
+    """Ledger of the busiest GPU for a prompt, chunk by chunk: as `rank_step`, but prompts come whole.
+
+    Each copy of the attention serves ceil(sequences / attention_dp) prompts, so one prompt keeps one copy busy. The
+    routed experts are spread over all GPUs.
+
+    Parameters
+    ----------
+    model, tokens, sequences, weight_bytes, **prompt
+        As `steps.prefill`.
+    layout : Layout
+
+    Returns
+    -------
+    Step
+        Fields of shape [chunks]; bytes and FLOP of one GPU.
+
+    Raises
+    ------
+    ValueError
+        As `steps.prefill`.
+
+    Notes
+    -----
+    Source: notebook 09, eq. 9.2.
+
+    >>> from moe_lib.hardware import DEVICES
+    >>> from moe_lib.models import CATALOG
+    >>> for layout in Layout(8, 1, 8), Layout(1, 8, 1, 8):
+    ...     step = rank_prefill(CATALOG["deepseek-v3"], 8192, layout, weight_bytes=1)
+    ...     print(layout, f"{step_time(step, DEVICES['h200'], 'fp8').lower.sum() * 1e3:.0f} ms")
+    TP8 48 ms
+    DP8+EP8 240 ms
+    """
+    whole = prefill(model, tokens, sequences=sequences, weight_bytes=weight_bytes, **prompt)
+    always, routed = _weights(model, weight_bytes, read=True)
+    here = np.ceil(sequences / layout.attention_dp) / sequences
+    experts = 2 * model.top_k * model.expert_params_all_layers * whole.batch
+    return replace(
+        whole,
+        weight_bytes_read=always / layout.attention_tp + routed * whole.share_touched / layout.num_gpus,
+        kv_bytes_read=whole.kv_bytes_read * here * cache_share(model, layout),
+        kv_bytes_written=whole.kv_bytes_written * here * cache_share(model, layout),
+        flops=(whole.flops - experts) * here / layout.attention_tp + experts / layout.num_gpus)
+
+
 def gpus_touched_per_token(num_experts, top_k, num_gpus, *, group_limit=None):
     """Expected distinct GPUs that hold one token's experts in a layer, E/P experts on each.
 
@@ -278,13 +324,15 @@ class Copies(NamedTuple):
     across: float
 
 
-def copies_sent(num_experts, top_k, num_gpus, *, gpus_per_node=8, once="gpu", group_limit=None):
+def copies_sent(num_experts, top_k, num_gpus, *, expert_tp=1, gpus_per_node=8, once="gpu", group_limit=None):
     """Expected copies of a token that leave its GPU in a layer.
 
     Parameters
     ----------
     num_experts, top_k, num_gpus, group_limit
-        As `gpus_touched_per_token`.
+        As `gpus_touched_per_token`; GPUs over all.
+    expert_tp : int
+        GPUs that each expert is split over: a copy goes to every one of them.
     gpus_per_node : int
         GPUs that share a node's own link.
     once : str
@@ -311,8 +359,11 @@ def copies_sent(num_experts, top_k, num_gpus, *, gpus_per_node=8, once="gpu", gr
     in_node = min(int(require("gpus_per_node", gpus_per_node, 1, whole=True, one=True)), num_gpus)
     if num_gpus % in_node:
         raise ValueError(f"num_gpus must be a multiple of gpus_per_node = {gpus_per_node}, got {num_gpus}")
-    touched = gpus_touched_per_token(num_experts, top_k, num_gpus, group_limit=group_limit)
-    sent = {"expert": float(top_k), "gpu": touched, "node": touched}
+    if in_node % require("expert_tp", expert_tp, 1, whole=True, one=True):
+        raise ValueError(f"expert_tp must divide the {in_node} GPUs of a node, got {expert_tp}")
+    groups = gpus_touched_per_token(num_experts, top_k, num_gpus // expert_tp, group_limit=group_limit)
+    touched = groups * expert_tp
+    sent = {"expert": float(top_k * expert_tp), "gpu": touched, "node": touched}
     if once not in sent:
         raise ValueError(f"once must be one of {', '.join(sent)}, got {once!r}")
     within, across = sent[once] * (in_node - 1) / num_gpus, sent[once] * (num_gpus - in_node) / num_gpus
@@ -417,11 +468,11 @@ def link_time(model, batch, layout, link, *, network=None, gpus_per_node=8, once
     seconds = seconds + (model.num_layers - model.num_moe_layers) * all_reduce(layout.attention_tp, here)
     if layout.attention_dp == 1:
         return seconds + model.num_moe_layers * all_reduce(layout.num_gpus, here)
-    copies = copies_sent(model.num_experts, model.top_k, layout.expert_parallel,
-                         gpus_per_node=max(in_node // layout.expert_tp, 1), once=once)
+    copies = copies_sent(model.num_experts, model.top_k, layout.num_gpus, expert_tp=layout.expert_tp,
+                         gpus_per_node=in_node, once=once)
     both = 0.0
     for bytes_of in all_to_all_bytes(d, np.array(copies), dispatch_bytes=dispatch_bytes, combine_bytes=combine_bytes):
-        within, across = np.multiply.outer(bytes_of, batch * layout.expert_tp / layout.num_gpus)
+        within, across = np.multiply.outer(bytes_of, batch / layout.num_gpus)
         both = both + np.maximum(_exchange(within, link), _exchange(across, network) if network else 0.0)
     return seconds + model.num_moe_layers * both
 

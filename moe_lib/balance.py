@@ -1,0 +1,299 @@
+"""Uneven experts: how uneven, which to copy, where to put them, and what the slowest GPU makes of it.
+
+Symbols: L layers, E experts, P GPUs. A *slot* holds one expert's weights; more slots than experts hold replicas, which
+share the load of their expert equally. A *piece* is that share.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._arguments import require
+from .offload import expert_bytes
+from .parallel import linear_placement
+from .routing import top_k_of
+
+MOST_SWAPS = 200  # a layer is done long before
+TWINS_COST = 1.001  # two replicas on one GPU waste a slot: only where it makes the fullest GPU 0.1 % emptier
+
+
+class Placement(NamedTuple):
+    """Which expert each slot holds, and how even that is.
+
+    Attributes
+    ----------
+    expert_of_slot : ndarray of int [L, slots]
+        GPU g holds slots g n .. (g + 1) n - 1, n = slots / P.
+    max_over_mean : ndarray [L]
+        Load of the fullest GPU over the mean: 1 is even.
+    lower_bound : ndarray [L]
+        No placement of these replicas on this many GPUs is more even.
+    """
+
+    expert_of_slot: np.ndarray
+    max_over_mean: np.ndarray
+    lower_bound: np.ndarray
+
+
+def balance(loads, num_gpus, num_slots, *, num_nodes=1, num_groups=1):
+    """Replicate the busiest experts and place all so that GPUs carry equal loads; deterministic.
+
+    Each spare slot goes to the expert with the largest piece, which makes the largest piece as small as it can be. The
+    pieces are placed from large to small on the least loaded GPU with a free slot. Then pieces of the fullest GPU are
+    swapped for smaller ones elsewhere as long as that helps. With nodes, whole groups of experts are first spread over
+    the nodes, and replicas stay in their node.
+
+    Parameters
+    ----------
+    loads : array_like [L, E] or [E]
+        Tokens, shares or inclusion probabilities.
+    num_gpus, num_slots : int
+        P, and slots over all GPUs, replicas included: a multiple of P, at least E.
+    num_nodes, num_groups : int
+        Hierarchical placement. As in DeepSeek's EPLB, groups that do not divide over the nodes mean a global one.
+
+    Returns
+    -------
+    Placement
+        With L = 1 for loads [E].
+
+    Raises
+    ------
+    ValueError
+        If a load is negative or a layer has none, or slots, GPUs, nodes and experts do not fit one another.
+
+    Notes
+    -----
+    Source: notebook 08, eq. 8.3 and 8.4. The lower bound is max(1, largest piece P / total).
+
+    >>> placement = balance([[90, 132, 40, 61, 104, 165, 39, 4, 73, 56, 183, 86]], 8, 16)
+    >>> print(f"{placement.max_over_mean[0]:.3f}, at least {placement.lower_bound[0]:.3f}")
+    1.073, at least 1.000
+    """
+    loads = np.atleast_2d(require("loads", loads, 0)) * 1.0
+    L, E = loads.shape
+    require("loads of a layer", loads.sum(axis=1), np.finfo(float).tiny)
+    P, slots, nodes, groups = (int(require(name, value, 1, whole=True, one=True)) for name, value in [
+        ("num_gpus", num_gpus), ("num_slots", num_slots), ("num_nodes", num_nodes), ("num_groups", num_groups)])
+    if slots < E or slots % P or P % nodes or E % groups:
+        raise ValueError(f"num_slots must be at least num_experts = {E} and a multiple of num_gpus, num_nodes must "
+                         f"divide num_gpus and num_groups num_experts, got {slots} slots, {P} GPUs, {nodes} nodes, "
+                         f"{groups} groups")
+    if groups % nodes:
+        nodes = groups = 1
+    of_group = np.arange(E).reshape(groups, -1)
+    kind = np.tile(np.arange(groups), (L, 1))
+    at_node = _pack(loads.reshape(L, groups, -1).sum(axis=2), kind, nodes)  # [L, groups], node after node
+    experts = of_group[at_node].reshape(L * nodes, E // nodes)
+    here = np.take_along_axis(np.repeat(loads, nodes, axis=0), experts, axis=1)
+    held, piece = _replicate(here, slots // nodes)
+    order = _pack(piece, held, P // nodes)
+    expert_of_slot = np.take_along_axis(experts, np.take_along_axis(held, order, axis=1), axis=1).reshape(L, slots)
+    _, best = _replicate(loads, slots)
+    bound = np.maximum(1, best.max(axis=1) * P / loads.sum(axis=1))
+    return Placement(expert_of_slot, max_over_mean(gpu_loads(loads, expert_of_slot, P)), bound)
+
+
+def gpu_loads(loads, expert_of_slot, num_gpus):
+    """Load of every GPU [L, P]; replicas share the load of their expert equally.
+
+    Raises
+    ------
+    ValueError
+        If a layer's slots leave an expert out, or do not divide over the GPUs.
+
+    >>> print(gpu_loads([[6, 2, 4]], [[0, 1, 0, 2]], 2))
+    [[5. 7.]]
+    """
+    loads, held = np.atleast_2d(require("loads", loads, 0)) * 1.0, np.atleast_2d(expert_of_slot)
+    require("expert_of_slot", held, 0, loads.shape[1] - 1, whole=True)
+    copies = copies_of(held, loads.shape[1])
+    require("copies of an expert", copies, 1)
+    linear_placement(held.shape[1], num_gpus)  # slots divide over the GPUs
+    return np.take_along_axis(loads / copies, held, axis=1).reshape(len(held), num_gpus, -1).sum(axis=2)
+
+
+def copies_of(expert_of_slot, num_experts):
+    """How many slots hold each expert [L, E].
+
+    >>> print(copies_of([[0, 1, 0, 2]], 3))
+    [[2 1 1]]
+    """
+    held = np.atleast_2d(expert_of_slot)
+    counted = (np.arange(len(held))[:, None] * num_experts + held).ravel()
+    return np.bincount(counted, minlength=len(held) * num_experts).reshape(len(held), num_experts)
+
+
+def max_over_mean(loads):
+    """Largest over mean along the last axis: 1 is even. TensorRT-LLM prints this less 1 as its imbalance ratio.
+
+    >>> print(max_over_mean([3, 1, 2]))
+    1.5
+    """
+    loads = require("loads", loads, 0)
+    return np.max(loads, axis=-1) / np.mean(loads, axis=-1)
+
+
+def balancedness(loads):
+    """Mean over largest along the last axis, in (0, 1]: what vLLM and SGLang log under this name.
+
+    >>> print(f"{balancedness([3, 1, 2]):.2f}")
+    0.67
+    """
+    return 1 / max_over_mean(loads)
+
+
+class RankWork(NamedTuple):
+    """Expected work of every GPU in the routed experts of a layer, [P] or [L, P].
+
+    Attributes
+    ----------
+    experts_touched : ndarray
+        Slots that the GPU must read.
+    tokens : ndarray
+        (Token, expert) pairs that it must compute.
+    """
+
+    experts_touched: np.ndarray
+    tokens: np.ndarray
+
+
+def rank_work(inclusion, expert_of_slot, num_gpus, batch):
+    """What each GPU must read and compute for its slots, in the mean.
+
+    A token that chooses an expert goes to one of its c replicas by chance, so a replica is touched with probability
+    1 - (1 - p/c)^B: replicas spread tokens and add reads.
+
+    Parameters
+    ----------
+    inclusion : array_like [E] or [L, E]
+        Probability that a token chooses each expert (sums to k).
+    expert_of_slot : array_like of int [slots] or [L, slots]
+        As `Placement.expert_of_slot`.
+    num_gpus, batch : int
+
+    Returns
+    -------
+    RankWork
+
+    Raises
+    ------
+    ValueError
+        As `gpu_loads` and `routing.top_k_of`, or if batch is negative.
+
+    Notes
+    -----
+    Source: notebook 08, eq. 8.1. The mean of each GPU: chance alone makes the fullest of them fuller still.
+
+    >>> for slots in range(8), [0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 6, 7]:
+    ...     work = rank_work([1] + [1 / 7] * 7, list(slots), 4, 4)
+    ...     print(work.experts_touched.round(2), work.tokens.round(2))
+    [1.46 0.92 0.92 0.92] [4.57 1.14 1.14 1.14]
+    [1.64 1.51 1.64 1.38] [2.17 1.94 2.17 1.71]
+    """
+    top_k_of(inclusion)
+    inclusion, held = np.atleast_2d(inclusion) * 1.0, np.atleast_2d(expert_of_slot)
+    batch = require("batch", batch, 0, one=True)
+    tokens = batch * gpu_loads(inclusion, held, num_gpus)
+    share = np.take_along_axis(inclusion / copies_of(held, inclusion.shape[1]), held, axis=1)
+    touched = (1 - (1 - share) ** batch).reshape(len(held), num_gpus, -1).sum(axis=2)
+    return RankWork(*(work[0] if np.ndim(expert_of_slot) == 1 else work for work in (touched, tokens)))
+
+
+def rank_times(model, work, device, dtype="bf16", *, weight_bytes=None):
+    """Seconds of the routed experts of a layer on each GPU: max(bytes touched / bandwidth, FLOP / peak).
+
+    The step waits for the largest. It is not the mean times max/mean of the tokens while reading binds.
+
+    Parameters
+    ----------
+    model : MoEModel
+    work : RankWork
+    device, dtype
+        As `roofline.step_time`.
+    weight_bytes
+        As `steps.decode_step`.
+
+    Returns
+    -------
+    ndarray
+        Seconds, shaped as the fields of work.
+
+    Notes
+    -----
+    Source: notebook 08, eq. 8.2.
+
+    >>> from moe_lib.hardware import DEVICES
+    >>> from moe_lib.models import CATALOG
+    >>> v3, even = CATALOG["deepseek-v3"], [8 / 256] * 256
+    >>> for batch in 64, 65536:
+    ...     work = rank_work(even, range(256), 32, batch)
+    ...     print(f"{rank_times(v3, work, DEVICES['h200'], 'fp8', weight_bytes=1).max() * 1e6:.0f} us")
+    64 us
+    729 us
+    """
+    read = work.experts_touched * expert_bytes(model, weight_bytes) / device.bandwidth_bytes_per_s
+    return np.maximum(read, 2 * work.tokens * model.expert_params / device.peak(dtype))
+
+
+def _replicate(loads, num_slots):
+    """(expert of each slot [L, slots], its piece [L, slots]): spare slots to the largest pieces, one by one."""
+    L, E = loads.shape
+    rows, copies, piece = np.arange(L), np.ones((L, E), int), loads.copy()
+    for _ in range(num_slots - E):
+        largest = piece.argmax(axis=1)
+        copies[rows, largest] += 1
+        piece[rows, largest] = loads[rows, largest] / copies[rows, largest]
+    held = np.repeat(np.tile(np.arange(E), L), copies.ravel()).reshape(L, num_slots)
+    return held, np.take_along_axis(piece, held, axis=1)
+
+
+def _pack(pieces, kind, num_bins):
+    """Order of the pieces [L, n], bin after bin, n / bins in each, that makes the fullest bin small.
+
+    Pieces of one kind [L, n] share a bin only where there are more of them than bins, or for TWINS_COST.
+    """
+    L, n = pieces.shape
+    room, rows = n // num_bins, np.arange(L)
+    place, count = np.empty((L, num_bins, room), int), np.zeros((L, num_bins), int)
+    full, has = np.zeros((L, num_bins)), np.zeros((L, num_bins, kind.max() + 1), np.int16)
+    for piece in np.argsort(-pieces, axis=1, kind="stable").T:  # the next largest of every layer
+        of = kind[rows, piece]
+        crowded = np.where(count < room, has[rows, :, of], np.inf)
+        to = np.where(crowded == crowded.min(axis=1, keepdims=True), full, np.inf).argmin(axis=1)
+        place[rows, to, count[rows, to]] = piece
+        count[rows, to] += 1
+        full[rows, to] += pieces[rows, piece]
+        has[rows, to, of] += 1
+    _swap(pieces, kind, place, full, has)
+    return place.reshape(L, n)
+
+
+def _swap(pieces, kind, place, full, has):
+    """Swap a piece of the fullest bin for a smaller one elsewhere, the best pair each time, while that helps."""
+    L, bins, room = place.shape
+    size, sort = (np.take_along_axis(of, place.reshape(L, -1), axis=1).reshape(place.shape) for of in (pieces, kind))
+    left = np.arange(L)  # layers that still improve
+    for _ in range(MOST_SWAPS):
+        top = full[left].argmax(axis=1)
+        before, mine, theirs = full[left, top][:, None, None], sort[left, top], sort[left].reshape(len(left), -1)
+        less = size[left, top][:, :, None] - size[left].reshape(len(left), 1, -1)  # [layers, room, bins x room]
+        after = np.maximum(before - less, np.repeat(full[left], room, axis=1)[:, None, :] + less)
+        twins = has[left[:, None], top[:, None], theirs] > 0
+        after[np.repeat(has[left[:, None], :, mine] > 0, room, axis=2) | twins[:, None, :]] *= TWINS_COST
+        after = after.reshape(len(left), -1)
+        best = after.argmin(axis=1)
+        helps = after[np.arange(len(left)), best] < before[:, 0, 0] * (1 - 1e-12)
+        left, top, best = left[helps], top[helps], best[helps]
+        if not left.size:
+            return
+        here = (left, top, best // (bins * room))
+        there = (left, *np.divmod(best % (bins * room), room))
+        for table in (place, size, sort):
+            table[here], table[there] = table[there], table[here]
+        moved = size[there] - size[here]
+        full[here[:2]] -= moved
+        full[there[:2]] += moved
+        for bin_, came, went in (here[:2], sort[here], sort[there]), (there[:2], sort[there], sort[here]):
+            has[*bin_, came] += 1
+            has[*bin_, went] -= 1

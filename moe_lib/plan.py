@@ -1,0 +1,286 @@
+"""From a model, GPUs and a target to layouts, batch, latency, throughput and cost. All are bounds unless an overhead is
+given that was fitted to measurements (`roofline.fit_overhead`)."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._arguments import require
+from .parallel import Layout, layout_sequences, layouts, link_time, problems, rank_prefill, rank_step
+from .roofline import ABOVE_ZERO, step_time
+from .steps import bytes_per_weight, decode_step
+
+
+class Row(NamedTuple):
+    """One layout of a plan.
+
+    Attributes
+    ----------
+    layout : Layout
+    problems : list of str
+        Why it is illegal; empty if it is not.
+    fits : bool
+        Whether the weights and the caches of the batch fit.
+    batch : int
+        Sequences in a step over all GPUs; 0 if not even one meets the target.
+    max_sequences : float
+        Sequences whose caches fit.
+    tpot, ttft : float
+        Seconds per output token and to the first one; at batch 1 where batch is 0.
+    tokens_per_s_per_user, tokens_per_s_per_gpu : float
+    prefill_tokens_per_s_per_gpu : float
+        Of GPUs that do nothing but prompts.
+    cost_per_million_tokens : float
+        Output tokens, in the currency of the price; nan without one.
+    """
+
+    layout: Layout
+    problems: list[str]
+    fits: bool
+    batch: int
+    max_sequences: float
+    tpot: float
+    ttft: float
+    tokens_per_s_per_user: float
+    tokens_per_s_per_gpu: float
+    prefill_tokens_per_s_per_gpu: float
+    cost_per_million_tokens: float
+
+
+def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, weight_bytes=None, kv_bytes=2, tpot=None,
+         price_per_hour=None, overhead=(0, 1), dtype=None, prompt=None, chunk=None, weight_block=None, link=None,
+         network=None):
+    """Every layout of a model on GPUs of one kind, best first: legal ones that fit by tokens per second, then the rest.
+
+    Between equals stand first those that spread whole experts: they send least.
+
+    Parameters
+    ----------
+    model : MoEModel
+    device : Device
+    num_gpus : int
+    context : int
+        Tokens of each sequence, prompt included, when a step is timed.
+    batch : int, optional
+        Sequences in a step. None: the most that fit and meet tpot.
+    usable_bytes : float, optional
+        Of one GPU. None: `Device.usable_bytes`.
+    weight_bytes, kv_bytes
+        As `steps.decode_step`.
+    tpot : float, optional
+        Most seconds per output token.
+    price_per_hour : float, optional
+        Of one GPU.
+    overhead : (float, float)
+        (t0, efficiency): a step or chunk takes t0 + bound / efficiency.
+    dtype : str, optional
+        As `roofline.step_time`. None: what the routed experts' (or the largest part's) weights are multiplied in.
+    prompt, chunk : int, optional
+        Prompt tokens behind ttft, and how many go through at once. None: context, and all.
+    weight_block : int, optional
+        As `parallel.problems`.
+    link, network : Link, optional
+        Within and between nodes. None: exchanges are not counted. A layout that spans nodes needs both.
+
+    Returns
+    -------
+    list of Row
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or as `step_time`, `rank_step`.
+
+    Notes
+    -----
+    Source: notebook 09, eq. 9.1 and 9.2.
+
+    >>> from moe_lib.hardware import DEVICES
+    >>> from moe_lib.models import CATALOG
+    >>> best = plan(CATALOG["deepseek-v3"], DEVICES["h200"], 8, context=8192, weight_bytes=1, tpot=0.03)[0]
+    >>> print(best.layout, best.batch, f"{best.tpot * 1e3:.1f} ms, {best.tokens_per_s_per_gpu:,.0f} tokens/s a GPU")
+    DP8+EP8 504 28.0 ms, 2,253 tokens/s a GPU
+    """
+    t0, efficiency = (require(f"overhead, {name}", value, low, one=True)
+                      for name, value, low in zip(("t0", "efficiency"), overhead, (0, ABOVE_ZERO), strict=True))
+    usable = device.usable_bytes if usable_bytes is None else require("usable_bytes", usable_bytes, 0, one=True)
+    context = int(require("context", context, 0, whole=True, one=True))
+    target = np.inf if tpot is None else require("tpot", tpot, ABOVE_ZERO, one=True)
+    price = np.nan if price_per_hour is None else require("price_per_hour", price_per_hour, 0, one=True)
+    if batch is not None:
+        batch = int(require("batch", batch, 1, whole=True, one=True))
+    if dtype is None:
+        largest = max(model.ledger(), key=model.ledger().get)
+        dtype = device.arithmetic(bytes_per_weight(model, weight_bytes)[largest])
+    prompt = max(context, 1) if prompt is None else int(require("prompt", prompt, 1, whole=True, one=True))
+
+    def seconds(step, exchange=0):
+        return t0 + step_time(step, device, dtype, link_time=exchange).lower / efficiency
+
+    def row(layout):
+        def step_seconds(sequences):
+            exchange = 0 if link is None else link_time(model, sequences, layout, link, network=network)
+            return seconds(rank_step(model, sequences, layout, weight_bytes=weight_bytes, context=context,
+                                     kv_bytes=kv_bytes), exchange)
+
+        def prompt_seconds(sequences):
+            step = rank_prefill(model, prompt, layout, chunk=chunk, sequences=sequences, weight_bytes=weight_bytes,
+                                kv_bytes=kv_bytes, all_logits=False)
+            return seconds(step).sum()
+
+        most = layout_sequences(model, layout, usable, weight_bytes=weight_bytes, context=context, kv_bytes=kv_bytes)
+        chosen = _most_within(step_seconds, target, most) if batch is None else batch
+        each, at_once = step_seconds(max(chosen, 1)), layout.attention_dp
+        rate = chosen / each / num_gpus
+        return Row(layout, problems(model, layout, weight_block=weight_block), bool(0 < most >= max(chosen, 1)), chosen,
+                   float(most), float(each), float(prompt_seconds(1)), float(1 / each), float(rate),
+                   float(at_once * prompt / prompt_seconds(at_once) / num_gpus),
+                   float(cost_per_million_tokens(rate, price)) if rate else np.inf if price > 0 else np.nan)
+
+    rows = [row(layout) for layout in layouts(model, num_gpus)]
+    return sorted(rows, key=lambda row: (bool(row.problems), not row.fits, -round(row.tokens_per_s_per_gpu, 6),
+                                         -row.layout.expert_parallel))
+
+
+def _most_within(step_seconds, target, most, limit=1 << 20):
+    """Largest whole batch up to `most` (and `limit`) whose step takes at most `target` seconds; 0 if none does."""
+    low, high = 0, int(min(most, limit)) + 1
+    if high > 1 and step_seconds(high - 1) <= target:
+        return high - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if step_seconds(middle) <= target else (low, middle)
+    return low
+
+
+def cost_per_million_tokens(tokens_per_s, price_per_hour):
+    """Price of a million tokens: price per hour / 3600 / tokens per second x 1e6, both of the same GPUs.
+
+    Raises
+    ------
+    ValueError
+        If tokens_per_s is not positive or price_per_hour is negative.
+
+    >>> print(f"{cost_per_million_tokens(14800 / 8, 2):.2f}")
+    0.30
+    """
+    price = np.nan if np.all(np.isnan(price_per_hour)) else require("price_per_hour", price_per_hour, 0)
+    return price / 3600 / require("tokens_per_s", tokens_per_s, ABOVE_ZERO) * 1e6
+
+
+class Comparison(NamedTuple):
+    """A mixture beside a dense model.
+
+    Attributes
+    ----------
+    time_ratio : float or ndarray
+        Step time of the mixture over that of the dense model; above 1 the dense model is faster.
+    crossings : ndarray
+        Batches at which the ratio is 1, not rounded, in ascending order.
+    """
+
+    time_ratio: np.ndarray
+    crossings: np.ndarray
+
+
+def moe_or_dense(moe, dense, device, num_gpus, batch, *, context=0, weight_bytes=None, kv_bytes=2, dtype=None):
+    """Step time of a mixture over that of a dense model on the same GPUs, and where the two are equal.
+
+    Both spread evenly, nothing held twice, no exchanges: the lower bounds of `roofline.step_time`.
+
+    Parameters
+    ----------
+    moe, dense : MoEModel
+    device : Device
+    num_gpus : int
+    batch : array_like
+    context, weight_bytes, kv_bytes
+        As `steps.decode_step`.
+    dtype : str, optional
+        As `plan`.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    ValueError
+        As `steps.decode_step`, `roofline.step_time`.
+
+    Notes
+    -----
+    Source: notebook 09, eq. 9.3.
+
+    >>> from moe_lib.hardware import DEVICES
+    >>> from moe_lib.models import CATALOG
+    >>> valley = moe_or_dense(CATALOG["deepseek-v3"], CATALOG["llama-3.1-70b"], DEVICES["h200"], 8, 64, weight_bytes=1)
+    >>> print(f"{valley.time_ratio:.1f} at 64, equal at", valley.crossings.round(1))
+    8.4 at 64, equal at [   2.7 1987.5]
+    """
+    from scipy.optimize import brentq
+
+    if dtype is None:
+        dtype = device.arithmetic(bytes_per_weight(moe, weight_bytes)["routed_experts"])
+
+    def log_ratio(log_batch):
+        step = decode_step([moe, dense], np.exp(log_batch), weight_bytes=weight_bytes, context=context,
+                           kv_bytes=kv_bytes)
+        return np.log(np.divide(*step_time(step, device, dtype, num_gpus).lower))
+
+    grid = np.log(np.geomspace(1, 1e6, 2000))
+    above = log_ratio(grid) > 1e-9
+    turns = np.flatnonzero(np.diff(above))
+    crossings = [np.exp(brentq(lambda x: log_ratio(x) - 1e-9, grid[turn], grid[turn + 1])) for turn in turns]
+    return Comparison(np.exp(log_ratio(np.log(require("batch", batch, ABOVE_ZERO)))), np.array(crossings))
+
+
+class Pools(NamedTuple):
+    """GPUs for prompts and for decoding, and the cache that moves from one to the other in bytes/s."""
+
+    prefill_gpus: float
+    decode_gpus: float
+    kv_bytes_per_s: float
+
+
+def pools(model, requests_per_s, prompt, output, prefill_tokens_per_s_per_gpu, tokens_per_s_per_gpu, *, cached=0,
+          kv_bytes=2):
+    """Prefill and decode on GPUs of their own: how many of each, and what moves between them.
+
+    Parameters
+    ----------
+    model : MoEModel
+    requests_per_s : array_like
+    prompt, output : array_like
+        Tokens of a request.
+    prefill_tokens_per_s_per_gpu, tokens_per_s_per_gpu : array_like
+        Of GPUs that do nothing else: measured, or the bounds of `plan`.
+    cached : array_like
+        Share of the prompt that need not be computed.
+    kv_bytes : float
+
+    Returns
+    -------
+    Pools
+        GPUs not rounded.
+
+    Raises
+    ------
+    ValueError
+        If an argument is negative, a rate is not positive, or cached is above 1.
+
+    Notes
+    -----
+    Source: notebook 09, eq. 9.4.
+
+    >>> from moe_lib.models import CATALOG
+    >>> need = pools(CATALOG["deepseek-v3"], 10, 4096, 512, 4000, 1500)
+    >>> print(f"{need.prefill_gpus:.1f} and {need.decode_gpus:.1f} GPUs, {need.kv_bytes_per_s / 1e9:.1f} GB/s of cache")
+    10.2 and 3.4 GPUs, 2.9 GB/s of cache
+    """
+    rate, fresh = require("requests_per_s", requests_per_s, 0), 1 - require("cached", cached, 0, 1)
+    prompt, output = require("prompt", prompt, 0), require("output", output, 0)
+    prefill_rate = require("prefill_tokens_per_s_per_gpu", prefill_tokens_per_s_per_gpu, ABOVE_ZERO)
+    decode_rate = require("tokens_per_s_per_gpu", tokens_per_s_per_gpu, ABOVE_ZERO)
+    moved = rate * (model.kv_bytes_per_sequence(prompt, kv_bytes) + model.state_bytes_per_sequence)
+    return Pools(rate * prompt * fresh / prefill_rate, rate * output / decode_rate, moved)
