@@ -415,8 +415,8 @@ def all_to_all_time(num_bytes, latency, bandwidth):
     return transfer_time(num_bytes, bandwidth, latency)
 
 
-def link_time(model, batch, layout, link, *, network=None, gpus_per_node=8, once="gpu", dispatch_bytes=1,
-              combine_bytes=2):
+def link_time(model, batch, layout, link, *, network=None, gpus_per_node=8, once="gpu", group_limit=None,
+              dispatch_bytes=1, combine_bytes=2):
     """Seconds that a decode step's exchanges take on one GPU, all layers, none hidden.
 
     Attention split over attention_tp GPUs ends each layer in an all-reduce, of which a GPU sends 2 (n - 1)/n. Experts
@@ -430,7 +430,7 @@ def link_time(model, batch, layout, link, *, network=None, gpus_per_node=8, once
         As `rank_step`.
     link, network : Link
         Within a node and between nodes; network may be None if a node holds all GPUs.
-    gpus_per_node, once, dispatch_bytes, combine_bytes
+    gpus_per_node, once, group_limit, dispatch_bytes, combine_bytes
         As `copies_sent`, `all_to_all_bytes`. An all-reduce moves combine_bytes a value.
 
     Raises
@@ -469,7 +469,7 @@ def link_time(model, batch, layout, link, *, network=None, gpus_per_node=8, once
     if layout.attention_dp == 1:
         return seconds + model.num_moe_layers * all_reduce(layout.num_gpus, here)
     copies = copies_sent(model.num_experts, model.top_k, layout.num_gpus, expert_tp=layout.expert_tp,
-                         gpus_per_node=in_node, once=once)
+                         gpus_per_node=in_node, once=once, group_limit=group_limit)
     both = 0.0
     for bytes_of in all_to_all_bytes(d, np.array(copies), dispatch_bytes=dispatch_bytes, combine_bytes=combine_bytes):
         within, across = np.multiply.outer(bytes_of, batch / layout.num_gpus)
