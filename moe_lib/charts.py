@@ -715,7 +715,8 @@ def equal_context(batch, lines, dense, mark, mark_says):
     rule = alt.Chart(alt.Data(values=[{"context": mark, "batch": 1, "says": mark_says}]))
 
     def drawn(table, dash):
-        line = alt.Chart(alt.Data(values=_lines(table, "context", batch=batch))).mark_line(
+        points = [row for row in _lines(table, "context", batch=batch) if row["context"] > 0]
+        line = alt.Chart(alt.Data(values=points)).mark_line(
             strokeWidth=2.5, strokeDash=dash, clip=True, aria=False)
         return line.encode(x=x, y=y, color=color)
 
@@ -775,7 +776,8 @@ def chunks():
     curve = alt.Chart(alt.NamedData("curve")).transform_filter(
         "datum.model == model && datum.setup == setup && datum.prompt == prompt")
     knee = alt.Chart(alt.NamedData("knee")).transform_filter("datum.model == model && datum.setup == setup")
-    names = {"ttft": "time to first token", "pause": "longest pause of the others", "twin": "to first token, dense twin"}
+    names = {"ttft": "time to first token", "pause": "longest pause of the others",
+             "twin": "to first token, dense twin"}
     x, y = context_axis((128, 32768), "chunk", "tokens in a chunk"), log_axis(
         "ms", "milliseconds", (0.4, 5e4), format=",~f")
     color = legend_colors(names.values(), [MOE, CACHE, DENSE]).legend(symbolType="stroke", labelLimit=0)

@@ -207,7 +207,8 @@ def context_of_equal_bytes(model, batch, *, weight_bytes=None, kv_bytes=2):
     Returns
     -------
     float or ndarray
-        Tokens; inf where the cache stops growing before (windows) or does not grow.
+        Tokens; inf where the cache stops growing before (windows) or does not grow, 0 where the fixed state of hybrid
+        layers alone is as much.
 
     Raises
     ------
@@ -216,15 +217,15 @@ def context_of_equal_bytes(model, batch, *, weight_bytes=None, kv_bytes=2):
 
     Notes
     -----
-    Source: notebook 04, eq. 4.1. The fixed state of hybrid layers is left out.
+    Source: notebook 04, eq. 4.1.
 
     >>> from moe_lib.models import CATALOG
     >>> print(context_of_equal_bytes(CATALOG["deepseek-v3"], [1, 64, 1024], weight_bytes=2).round())
     [1042395.  259875.   18625.]
     """
     step = decode_step(model, require("batch", batch, 1), weight_bytes=weight_bytes)
-    return _context_where(model, lambda context: model.kv_bytes_read(context, kv_bytes),
-                          step.weight_bytes_read / step.batch)
+    left = np.maximum(step.weight_bytes_read / step.batch - model.state_bytes_per_sequence, 0)
+    return _context_where(model, lambda context: model.kv_bytes_read(context, kv_bytes), left)
 
 
 def context_of_equal_flops(model):

@@ -378,9 +378,11 @@ def test_v3_attention_equals_its_weights_flop_at_about_4300_tokens_and_9_gb_of_c
 @given(models, st.integers(1, 5000))
 def test_at_the_equal_context_cache_and_weights_take_the_same_bytes(model, batch):
     context = context_of_equal_bytes(model, batch, weight_bytes=1)
-    if np.isfinite(context):
-        weights = decode_step(model, batch, weight_bytes=1).weight_bytes_read
-        assert batch * model.kv_bytes_read(context) == pytest.approx(weights)
+    step = decode_step(model, batch, weight_bytes=1, context=np.nan_to_num(context, posinf=1))
+    if context == 0:
+        assert batch * model.state_bytes_per_sequence >= step.weight_bytes_read
+    elif np.isfinite(context):
+        assert step.kv_bytes_read == pytest.approx(step.weight_bytes_read)
     else:
         assert model.kv_bytes_per_token(beyond_windows=True) == 0
 

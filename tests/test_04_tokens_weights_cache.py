@@ -1,0 +1,223 @@
+"""What page 04 rests on: where the cache outweighs the weights, chunks, measurements by others, controls, figures."""
+
+import logging
+
+import numpy as np
+import pytest
+import vl_convert
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moe_lib import charts, controls, records
+from moe_lib.hardware import DEVICES
+from moe_lib.models import CATALOG, dense_twin
+from moe_lib.roofline import compute_bound_batch, step_time
+from moe_lib.steps import (
+    context_of_equal_bytes,
+    context_of_equal_flops,
+    decode_step,
+    prefill,
+    resident_bytes,
+)
+
+V3, QWEN, H200 = CATALOG["deepseek-v3"], CATALOG["qwen3-30b-a3b"], DEVICES["h200"]
+MIXTRAL = {"model_type": "mixtral", "hidden_size": 1024, "intermediate_size": 3584, "num_hidden_layers": 4,
+           "vocab_size": 32000, "num_attention_heads": 8, "num_key_value_heads": 2, "num_local_experts": 8,
+           "num_experts_per_tok": 2}
+
+
+# Cache against weights
+
+
+@given(st.integers(1, 4096), st.sampled_from(["deepseek-v3", "mixtral-8x7b", "olmoe", "qwen3-235b-a22b"]))
+def test_a_mixture_s_point_falls_more_slowly_than_its_dense_twin_s(batch, slug):
+    model = CATALOG[slug]
+    moe, dense = (context_of_equal_bytes(of, [1, batch], weight_bytes=2) for of in (model, dense_twin(model)))
+    assert moe[0] == pytest.approx(dense[0]) and moe[1] >= dense[1] * (1 - 1e-12)
+    assert dense[0] / dense[1] == pytest.approx(batch)
+
+
+@pytest.mark.parametrize("slug", ["deepseek-v3", "mixtral-8x7b", "qwen3-235b-a22b", "olmoe"])
+def test_for_one_sequence_the_two_points_lie_a_cache_s_intensity_apart(slug):
+    model = CATALOG[slug]
+    apart = context_of_equal_bytes(model, 1, weight_bytes=2) / context_of_equal_flops(model)
+    assert apart == pytest.approx(model.attention_flops(1000) / model.kv_bytes_read(1000))
+
+
+def test_at_128k_the_cache_of_v3_leads_from_145_sequences():
+    step = decode_step(V3, [144, 145], weight_bytes=2, context=131072)
+    assert (step.kv_bytes_read > step.weight_bytes_read).tolist() == [False, True]
+
+
+# Prompts
+
+
+@pytest.mark.parametrize(("chunk", "milliseconds"), [(2048, 69.8), (8192, 37.9)])
+def test_v3_needs_at_least_so_long_for_8192_tokens_without_attention(chunk, milliseconds):
+    step = prefill(V3, 8192, chunk=chunk, weight_bytes=1)
+    flops = step.flops - V3.chunk_attention_flops(np.arange(0, 8192, chunk), chunk)
+    read = step.weight_bytes_read / (8 * H200.bandwidth_bytes_per_s)
+    bound = np.maximum(read, flops / (8 * H200.peak("fp8"))).sum()
+    assert milliseconds <= 1e3 * bound < milliseconds + 0.05
+
+
+def test_a_chunk_is_compute_bound_where_a_decode_step_of_as_many_tokens_is():
+    knee = compute_bound_batch(V3, H200, "fp8", weight_bytes=1)
+    work = [prefill(V3, round(knee * part), weight_bytes=1) for part in (0.9, 1.1)]
+    flops = [step.flops[0] - V3.chunk_attention_flops(0, step.batch[0]) for step in work]
+    ridge = H200.peak("fp8") / H200.bandwidth_bytes_per_s
+    assert flops[0] / work[0].bytes_read[0] < ridge < flops[1] / work[1].bytes_read[0]
+
+
+# Questions from practice
+
+
+def test_a_model_of_3b_active_parameters_must_hold_all_of_them():
+    assert round(resident_bytes(V3, weight_bytes=0.58) / 1e9) == 389 and round(0.58 * V3.active_params / 1e9) == 22
+    assert 17e9 <= resident_bytes(QWEN, weight_bytes=4.5 / 8) <= 20e9
+    assert round(decode_step(QWEN, 1, weight_bytes=4.5 / 8).bytes_read / 1e9, 2) == 1.71
+
+
+def test_a_stream_is_bounded_by_its_active_bytes_and_not_by_its_total():
+    model, card, measured = CATALOG["qwen3.6-35b-a3b"], 512e9, 77.6
+    token = decode_step(model, 1, weight_bytes=13e9 / model.total_params).bytes_read
+    assert card / 13e9 < measured < card / token and round(measured * token / card, 2) == 0.17
+
+
+# Measurements by others
+
+
+def test_a_step_slows_down_as_its_bytes_grow_and_no_bound_is_beaten():
+    for run in (record.data for record in records.shipped("decode_by_context")):
+        step = decode_step(CATALOG[run["model"]], 1, weight_bytes=run["weight_bytes"], context=run["context"])
+        took = 1 / np.array(run["decode_tokens_per_s"])
+        assert (took > step.bytes_read / 273e9).all()  # GB10's bandwidth, as published
+        predicted = step.bytes_read / step.bytes_read[0]
+        assert np.abs(took / took[0] / predicted - 1).max() < 0.07  # gpt-oss-120b; Qwen3 1.3 %
+
+
+def test_prompts_in_chunks_take_longer_than_their_bound():
+    runs = [record.data for record in records.shipped("prefill_speed")]
+    qwen, r1, served = runs
+    for size, speed in zip(qwen["chunk"], qwen["tokens_per_s"], strict=True):
+        step = prefill(QWEN, qwen["prompt"], chunk=size, weight_bytes=qwen["weight_bytes"])
+        assert qwen["prompt"] / speed > step_time(step, DEVICES[qwen["device"]]).lower.sum()
+    chunk = np.array(r1["chunk"]) / np.array(r1["tokens_per_s"])
+    assert (chunk > r1["file_bytes"] / DEVICES[r1["device"]].bandwidth_bytes_per_s).all()
+    for prompt, speed in zip(served["prompt"], served["tokens_per_s"], strict=True):
+        flops = prefill(V3, prompt, weight_bytes=1, all_logits=False).flops[0] / prompt
+        assert speed < 8 * DEVICES[served["device"]].peak("fp8") / flops
+
+
+def test_logged_caches_are_what_a_token_takes_to_the_digits_logged():
+    for log in (record.data for record in records.shipped("cache_logs")[:3]):
+        per_token = CATALOG[log["model"]].kv_bytes_per_token(log["kv_bytes"]) / log["split"]
+        assert log["pool_bytes"] / log["tokens"] == pytest.approx(per_token, rel=6e-4)  # pools have three digits
+
+
+def test_what_vllm_left_for_the_cache_adds_up():
+    log = records.shipped("cache_logs")[3].data
+    spent = log["weights_bytes"] + log["activation_bytes"] + log["other_bytes"] + log["cache_bytes"]
+    assert spent == pytest.approx(log["share"] * log["visible_bytes"], abs=0.02 * 2**30)  # two decimals each
+
+
+@pytest.mark.parametrize("name", ["decode_by_context", "prefill_speed", "cache_logs"])
+def test_every_measurement_says_whose_it_is(name):
+    for record in records.shipped(name):
+        assert record.kind == "third_party" and record.source.startswith("https://") and record.by and record.when
+
+
+# The controls
+
+
+@pytest.fixture(scope="module")
+def context():
+    return controls.context()
+
+
+@pytest.fixture(scope="module")
+def chunks():
+    return controls.chunks()
+
+
+def test_the_context_control_draws_what_decode_step_reads(context):
+    page = context.static()["datasets"]
+    for row in page["cache"][::101]:
+        step = decode_step(CATALOG[row["model"]], row["batch"], context=row["context"])
+        assert row["cache"] == pytest.approx(step.kv_bytes_read / 1e9, rel=1e-4)
+    for row in page["equal"][::17]:
+        weights = {"weight_bytes": controls.WEIGHT_BYTES[row["precision"]]}
+        step = decode_step(CATALOG[row["model"]], row["batch"], context=row["at"], **weights)
+        assert step.kv_bytes_read == pytest.approx(step.weight_bytes_read, rel=1e-3)
+
+
+def test_the_context_control_knows_the_worked_example(context):
+    said = context.readout(model="deepseek-v3", precision="bf16", batch=64, context=131072)
+    assert said["As many bytes from"] == "259,875 tokens" and said["As many FLOP from"] == "4,311 tokens"
+    windows = context.readout(model="plate-deepseek-v3", precision="bf16", batch=64, context=131072)
+    assert windows["As many bytes from"] == "never" and windows["Cache read"] == "0 MB"
+
+
+def test_the_chunk_control_draws_what_prefill_bounds(chunks):
+    for row in chunks.static()["datasets"]["curve"][::67]:
+        step = prefill(CATALOG[row["model"]], row["prompt"], chunk=min(row["chunk"], row["prompt"]), weight_bytes=1,
+                       all_logits=False)
+        seconds = step_time(step, DEVICES[row["setup"]], "fp8", 8).lower
+        assert [row["ttft"], row["pause"]] == pytest.approx([1e3 * seconds.sum(), 1e3 * seconds.max()], rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["context", "chunks"])
+def test_both_faces_say_and_draw_the_same(name, request):
+    control = request.getfixturevalue(name)
+    page, chosen = control.static(), {c.name: list(c.options.values())[1] for c in control.choices}
+    for answer in page["usermeta"]["readouts"]:
+        found = answer["values"]
+        for _ in answer["keys"]:
+            found = found[1]
+        assert found == control.readout(**chosen)[answer["label"]]
+    for data, rows in control.live_spec(**chosen)["datasets"].items():
+        keys = set(rows[0]) & {c.name for c in control.choices} - {"context", "chunk"}
+        assert rows == [row for row in page["datasets"][data] if all(row[key] == chosen[key] for key in keys)]
+
+
+@pytest.mark.parametrize("make", [controls.context, controls.chunks])
+def test_a_reader_s_model_stands_first_and_the_page_stays_within_its_rows(make):
+    own = make(MIXTRAL)
+    assert own.choices[0].start == next(iter(own.choices[0].options.values())) not in CATALOG
+    assert sum(map(len, own.static()["datasets"].values())) <= 5000
+
+
+@pytest.mark.parametrize("version", ["5.8", "6.4"])
+@pytest.mark.parametrize("name", ["context", "chunks"])
+def test_the_controls_are_valid_in_both_versions_of_vega_lite(name, version, request, caplog):
+    control = request.getfixturevalue(name)
+    odd = {c.name: {"context": 100_000, "chunk": 777, "batch": 3}.get(c.name, c.start) for c in control.choices}
+    with caplog.at_level(logging.WARNING):
+        for spec in (control.static(), control.live_spec(**odd)):
+            assert vl_convert.vegalite_to_svg(spec, vl_version=version).count("<path") > 20
+    assert caplog.records == []
+
+
+# The figures
+
+
+def _figures():
+    batch, context = np.array([1, 16, 256]), [0, 4096, 32768]
+    ratios = {"one": np.array([1, 1.1, 1.9]), "two": np.array([1, 1.05, 1.3])}
+    chunk = np.array([1, 8, 64])
+    return {
+        "equal_context": charts.equal_context(batch, {"one": 1e6 / batch, "two": 1e5 / batch}, {"twin": 1e4 / batch},
+                                              131072, "131,072 tokens"),
+        "slowdown": charts.slowdown(context, ratios, ratios),
+        "chunk_times": charts.chunk_times(chunk, {"bound": 1e-3 * chunk, "all": 0.02 * np.ones(3)},
+                                          {"measured": 2e-3 * chunk}),
+    }
+
+
+@pytest.mark.parametrize("version", ["5.8", "6.4"])
+@pytest.mark.parametrize("name", _figures())
+def test_a_figure_is_valid_in_both_versions_of_vega_lite_and_described(name, version, caplog):
+    spec = _figures()[name].to_dict()
+    with caplog.at_level(logging.WARNING):
+        assert vl_convert.vegalite_to_svg(spec, vl_version=version).count("<path") > 5
+    assert caplog.records == [] and len(spec["description"]) > 40
