@@ -727,8 +727,8 @@ def equal_context(batch, lines, dense, mark, mark_says):
     ).properties(width=WIDTH, height=340),
         "Context at which a step reads as many bytes of cache as of weights, against the batch, log-log. The dense "
         "model falls in proportion to the batch from the start. Mixtures of experts stay high while a larger batch "
-        "touches more experts, and fall as the dense one does once all are touched. The models lie up to three "
-        "thousand times apart.")
+        "touches more experts, and fall as the dense one does once all are touched. Models with small caches and many "
+        "weights lie highest.")
     figure.config["legend"]["columns"] = 3
     return figure
 
@@ -760,7 +760,7 @@ def context():
         cache.mark_line(strokeWidth=2.5, clip=True, aria=False).encode(x=x, y=y, color=color),
         equal.mark_point(size=220, strokeWidth=2.5, color="currentColor", opacity=1, aria=False).encode(**at),
         chosen.mark_point(filled=True, size=130, opacity=1, aria=False).encode(x=x, y=y, color=color),
-        label.mark_text(align="right", dx=-9, dy=-9, fontWeight="bold", aria=False).encode(x=x, y=y, text="text:N"),
+        label.mark_text(align="left", dx=9, dy=12, fontWeight="bold", aria=False).encode(x=x, y=y, text="text:N"),
     ).properties(width=WIDTH, height=HEIGHT),
         "Gigabytes read in a decode step against the context of each sequence, log-log. What is read of the weights "
         "does not depend on the context. The cache rises with it, and a ring marks where it reads as much as the "
@@ -824,13 +824,13 @@ def slowdown(context, predicted, measured):
     dots = alt.Data(values=[{**row, "model": row["series"], "series": kinds[1]}
                             for row in _lines(measured, "ratio", context=context)])
     shape = alt.Shape("model:N", legend=None, scale=alt.Scale(domain=list(measured), range=["circle", "diamond"]))
-    ends = alt.Chart(alt.Data(values=rows(model=list(predicted), context=context[-1], ratio=np.array(
-        [float(values[-1]) for values in predicted.values()]))))
+    named = alt.Chart(alt.Data(values=rows(model=list(predicted), context=context[-2], ratio=np.array(
+        [float(values[-2]) for values in predicted.values()]))))
     return finish(alt.layer(
         alt.Chart(line).mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color, detail="model:N"),
         alt.Chart(dots).mark_point(filled=True, size=110, opacity=1, aria=False).encode(
             x=x, y=y, color=color, shape=shape),
-        ends.mark_text(align="right", dx=-14, dy=22, aria=False).encode(x=x, y=y, text="model:N"),
+        named.mark_text(align="left", dx=14, dy=12, aria=False).encode(x=x, y=y, text="model:N"),
     ).properties(width=WIDTH, height=HEIGHT),
         "Time of a decode step over that of a step without context, against the context: "
         + "; ".join(f"{name} up to {values[-1]:.2f} measured" for name, values in measured.items())
