@@ -245,7 +245,7 @@ def rank_prefill(model, tokens, layout, *, sequences=1, weight_bytes=None, **pro
 
     Notes
     -----
-    Source: notebook 09, eq. 9.2.
+    Source: notebook 09, eq. 9.3.
 
     >>> from moe_lib.hardware import DEVICES
     >>> from moe_lib.models import CATALOG

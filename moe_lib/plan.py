@@ -93,7 +93,7 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
 
     Notes
     -----
-    Source: notebook 09, eq. 9.1 and 9.2.
+    Source: notebook 09, eq. 9.2 and 9.3.
 
     >>> from moe_lib.hardware import DEVICES
     >>> from moe_lib.models import CATALOG
@@ -101,32 +101,23 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
     >>> print(best.layout, best.batch, f"{best.tpot * 1e3:.1f} ms, {best.tokens_per_s_per_gpu:,.0f} tokens/s a GPU")
     DP8+EP8 504 28.0 ms, 2,253 tokens/s a GPU
     """
-    t0, efficiency = (require(f"overhead, {name}", value, low, one=True)
-                      for name, value, low in zip(("t0", "efficiency"), overhead, (0, ABOVE_ZERO), strict=True))
     usable = device.usable_bytes if usable_bytes is None else require("usable_bytes", usable_bytes, 0, one=True)
     context = int(require("context", context, 0, whole=True, one=True))
     target = np.inf if tpot is None else require("tpot", tpot, ABOVE_ZERO, one=True)
     price = np.nan if price_per_hour is None else require("price_per_hour", price_per_hour, 0, one=True)
     if batch is not None:
         batch = int(require("batch", batch, 1, whole=True, one=True))
-    if dtype is None:
-        largest = max(model.ledger(), key=model.ledger().get)
-        dtype = device.arithmetic(bytes_per_weight(model, weight_bytes)[largest])
     prompt = max(context, 1) if prompt is None else int(require("prompt", prompt, 1, whole=True, one=True))
 
-    def seconds(step, exchange=0):
-        return t0 + step_time(step, device, dtype, link_time=exchange).lower / efficiency
+    shared = {"weight_bytes": weight_bytes, "kv_bytes": kv_bytes, "overhead": overhead, "dtype": dtype}
 
     def row(layout):
         def step_seconds(sequences):
-            exchange = 0 if link is None else link_time(model, sequences, layout, link, network=network)
-            return seconds(rank_step(model, sequences, layout, weight_bytes=weight_bytes, context=context,
-                                     kv_bytes=kv_bytes), exchange)
+            return time_per_token(model, sequences, layout, device, context=context, link=link, network=network,
+                                  **shared)
 
         def prompt_seconds(sequences):
-            step = rank_prefill(model, prompt, layout, chunk=chunk, sequences=sequences, weight_bytes=weight_bytes,
-                                kv_bytes=kv_bytes, all_logits=False)
-            return seconds(step).sum()
+            return time_to_first_token(model, prompt, layout, device, sequences=sequences, chunk=chunk, **shared)
 
         most = layout_sequences(model, layout, usable, weight_bytes=weight_bytes, context=context, kv_bytes=kv_bytes)
         chosen = _most_within(step_seconds, target, most) if batch is None else batch
@@ -140,6 +131,98 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
     rows = [row(layout) for layout in layouts(model, num_gpus)]
     return sorted(rows, key=lambda row: (bool(row.problems), not row.fits, -round(row.tokens_per_s_per_gpu, 6),
                                          -row.layout.expert_parallel))
+
+
+def time_per_token(model, batch, layout, device, *, context=0, weight_bytes=None, kv_bytes=2, overhead=(0, 1),
+                   dtype=None, link=None, network=None):
+    """Seconds of a decode step of a layout: t0 + max(bytes/bandwidth, FLOP/peak, link) / efficiency.
+
+    A user gets one token in that time, all users `batch` tokens.
+
+    Parameters
+    ----------
+    model, batch, layout, context, weight_bytes, kv_bytes
+        As `parallel.rank_step`.
+    device : Device
+    overhead, dtype, link, network
+        As `plan`.
+
+    Returns
+    -------
+    float or ndarray
+
+    Raises
+    ------
+    ValueError
+        As `plan`.
+
+    Notes
+    -----
+    Source: notebook 09, eq. 9.2.
+
+    >>> from moe_lib.hardware import DEVICES
+    >>> from moe_lib.models import CATALOG
+    >>> for layout in Layout(8, 1, 8), Layout(1, 8, 1, 8):
+    ...     seconds = time_per_token(CATALOG["deepseek-v3"], 89, layout, DEVICES["h200"], context=8192, weight_bytes=1)
+    ...     print(layout, f"{seconds * 1e3:.1f} ms")
+    TP8 27.1 ms
+    DP8+EP8 20.7 ms
+    """
+    exchange = 0 if link is None else link_time(model, batch, layout, link, network=network)
+    step = rank_step(model, batch, layout, weight_bytes=weight_bytes, context=context, kv_bytes=kv_bytes)
+    return _seconds(step, device, dtype or _arithmetic(model, device, weight_bytes), overhead, exchange)
+
+
+def time_to_first_token(model, prompt, layout, device, *, chunk=None, sequences=1, weight_bytes=None, kv_bytes=2,
+                        overhead=(0, 1), dtype=None):
+    """Seconds of a prompt on idle GPUs, chunk after chunk; only its last token goes through the head.
+
+    Parameters
+    ----------
+    model, layout, sequences, weight_bytes, kv_bytes
+        As `parallel.rank_prefill`.
+    prompt : int
+        Tokens.
+    device : Device
+    chunk, overhead, dtype
+        As `plan`.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        As `plan`.
+
+    Notes
+    -----
+    Source: notebook 09, eq. 9.3.
+
+    >>> from moe_lib.hardware import DEVICES
+    >>> from moe_lib.models import CATALOG
+    >>> for layout in Layout(8, 1, 8), Layout(1, 8, 1, 8):
+    ...     seconds = time_to_first_token(CATALOG["deepseek-v3"], 8192, layout, DEVICES["h200"], weight_bytes=1)
+    ...     print(layout, f"{seconds * 1e3:.0f} ms")
+    TP8 48 ms
+    DP8+EP8 232 ms
+    """
+    step = rank_prefill(model, prompt, layout, chunk=chunk, sequences=sequences, weight_bytes=weight_bytes,
+                        kv_bytes=kv_bytes, all_logits=False)
+    return _seconds(step, device, dtype or _arithmetic(model, device, weight_bytes), overhead).sum()
+
+
+def _seconds(step, device, dtype, overhead, exchange=0):
+    t0, efficiency = (require(f"overhead, {name}", value, low, one=True)
+                      for name, value, low in zip(("t0", "efficiency"), overhead, (0, ABOVE_ZERO), strict=True))
+    return t0 + step_time(step, device, dtype, link_time=exchange).lower / efficiency
+
+
+def _arithmetic(model, device, weight_bytes):
+    """What the weights of the largest part are multiplied in."""
+    largest = max(model.ledger(), key=model.ledger().get)
+    return device.arithmetic(bytes_per_weight(model, weight_bytes)[largest])
 
 
 def _most_within(step_seconds, target, most, limit=1 << 20):
@@ -210,7 +293,7 @@ def moe_or_dense(moe, dense, device, num_gpus, batch, *, context=0, weight_bytes
 
     Notes
     -----
-    Source: notebook 09, eq. 9.3.
+    Source: notebook 09, eq. 9.1.
 
     >>> from moe_lib.hardware import DEVICES
     >>> from moe_lib.models import CATALOG
