@@ -70,7 +70,7 @@ def balance(loads, num_gpus, num_slots, *, num_nodes=1, num_groups=1):
     >>> print(f"{placement.max_over_mean[0]:.3f}, at least {placement.lower_bound[0]:.3f}")
     1.073, at least 1.000
     """
-    loads = np.atleast_2d(require("loads", loads, 0)) * 1.0
+    loads = _layers("loads", loads)
     L, E = loads.shape
     require("loads of a layer", loads.sum(axis=1), np.finfo(float).tiny)
     P, slots, nodes, groups = (int(require(name, value, 1, whole=True, one=True)) for name, value in [
@@ -100,17 +100,13 @@ def gpu_loads(loads, expert_of_slot, num_gpus):
     Raises
     ------
     ValueError
-        If a layer's slots leave an expert out, or do not divide over the GPUs.
+        If a layer's slots leave an expert out or do not divide over the GPUs, or the layers are not equally many.
 
     >>> print(gpu_loads([[6, 2, 4]], [[0, 1, 0, 2]], 2))
     [[5. 7.]]
     """
-    loads, held = np.atleast_2d(require("loads", loads, 0)) * 1.0, np.atleast_2d(expert_of_slot)
-    require("expert_of_slot", held, 0, loads.shape[1] - 1, whole=True)
-    copies = copies_of(held, loads.shape[1])
-    require("copies of an expert", copies, 1)
-    linear_placement(held.shape[1], num_gpus)  # slots divide over the GPUs
-    return np.take_along_axis(loads / copies, held, axis=1).reshape(len(held), num_gpus, -1).sum(axis=2)
+    loads = _layers("loads", loads)
+    return _by_gpu(loads / _copies(expert_of_slot, loads), expert_of_slot, num_gpus)
 
 
 def copies_of(expert_of_slot, num_experts):
@@ -119,9 +115,11 @@ def copies_of(expert_of_slot, num_experts):
     >>> print(copies_of([[0, 1, 0, 2]], 3))
     [[2 1 1]]
     """
-    held = np.atleast_2d(expert_of_slot)
-    counted = (np.arange(len(held))[:, None] * num_experts + held).ravel()
-    return np.bincount(counted, minlength=len(held) * num_experts).reshape(len(held), num_experts)
+    E = int(require("num_experts", num_experts, 1, whole=True, one=True))
+    held = _layers("expert_of_slot", expert_of_slot)
+    held = require("expert_of_slot", held, 0, E - 1, whole=True).astype(int)
+    counted = (np.arange(len(held))[:, None] * E + held).ravel()
+    return np.bincount(counted, minlength=len(held) * E).reshape(len(held), E)
 
 
 def max_over_mean(loads):
@@ -130,7 +128,8 @@ def max_over_mean(loads):
     >>> print(max_over_mean([3, 1, 2]))
     1.5
     """
-    loads = require("loads", loads, 0)
+    loads = np.atleast_1d(require("loads", loads, 0))
+    require("number of loads", loads.shape[-1], 1)
     return np.max(loads, axis=-1) / np.mean(loads, axis=-1)
 
 
@@ -192,12 +191,11 @@ def rank_work(inclusion, expert_of_slot, num_gpus, batch):
     [1.64 1.51 1.64 1.38] [2.17 1.94 2.17 1.71]
     """
     top_k_of(inclusion)
-    inclusion, held = np.atleast_2d(inclusion) * 1.0, np.atleast_2d(expert_of_slot)
-    batch = require("batch", batch, 0, one=True)
-    tokens = batch * gpu_loads(inclusion, held, num_gpus)
-    share = np.take_along_axis(inclusion / copies_of(held, inclusion.shape[1]), held, axis=1)
-    touched = (1 - (1 - share) ** batch).reshape(len(held), num_gpus, -1).sum(axis=2)
-    return RankWork(*(work[0] if np.ndim(expert_of_slot) == 1 else work for work in (touched, tokens)))
+    batch, layers = require("batch", batch, 0, one=True), _layers("inclusion", inclusion)
+    share = layers / _copies(expert_of_slot, layers)
+    work = [_by_gpu(each, expert_of_slot, num_gpus) for each in (1 - (1 - share) ** batch, batch * share)]
+    one_layer = np.ndim(inclusion) == 1 and np.ndim(expert_of_slot) == 1
+    return RankWork(*(each[0] if one_layer else each for each in work))
 
 
 def rank_times(model, work, device, dtype="bf16", *, weight_bytes=None):
@@ -234,6 +232,30 @@ def rank_times(model, work, device, dtype="bf16", *, weight_bytes=None):
     """
     read = work.experts_touched * expert_bytes(model, weight_bytes) / device.bandwidth_bytes_per_s
     return np.maximum(read, 2 * work.tokens * model.expert_params / device.peak(dtype))
+
+
+def _layers(name, numbers):
+    """Numbers, not negative, as [L, n]."""
+    numbers = np.atleast_2d(require(name, numbers, 0)) * 1.0
+    if numbers.ndim != 2 or not numbers.size:
+        raise ValueError(f"{name} must be one list, or one a layer, got the shape {numbers.shape}")
+    return numbers
+
+
+def _copies(expert_of_slot, loads):
+    """`copies_of`, at least one of each expert, for as many layers as loads has (or one)."""
+    copies = require("copies of an expert", copies_of(expert_of_slot, loads.shape[1]), 1)
+    if 1 not in (len(copies), len(loads)) and len(copies) != len(loads):
+        raise ValueError(f"expert_of_slot must have as many layers as the loads, {len(loads)}, got {len(copies)}")
+    return copies
+
+
+def _by_gpu(of_expert, expert_of_slot, num_gpus):
+    """Sum [L, P] over the slots of a GPU of what each [L, E] slot's expert brings."""
+    held = np.atleast_2d(expert_of_slot).astype(int)
+    linear_placement(held.shape[1], num_gpus)  # slots divide over the GPUs
+    held = np.broadcast_to(held, (len(of_expert), held.shape[1]))
+    return np.take_along_axis(of_expert, held, axis=1).reshape(len(held), num_gpus, -1).sum(axis=2)
 
 
 def _replicate(loads, num_slots):

@@ -78,7 +78,7 @@ def layouts(model, num_gpus):
     return [Layout(tp, num_gpus // tp, expert_tp, num_gpus // expert_tp) for tp in sizes for expert_tp in sizes]
 
 
-def problems(model, layout, *, weight_block=None):
+def problems(model, layout, *, weight_block=None, gpus_per_node=None):
     """Why a model cannot be laid out so, one sentence a reason; empty if it can.
 
     Parameters
@@ -88,18 +88,26 @@ def problems(model, layout, *, weight_block=None):
     weight_block : int, optional
         Weights that share a scale along a side, such as 128: a part of an expert must hold whole blocks. None: no
         blocks.
+    gpus_per_node : int, optional
+        A tensor-parallel group must lie within a node, and groups fill it. None: no nodes.
 
     Raises
     ------
     ValueError
-        If weight_block is no whole number from 1 up.
+        If weight_block or gpus_per_node is no whole number from 1 up.
 
     >>> from moe_lib.models import CATALOG
     >>> print(*problems(CATALOG["qwen3-235b-a22b"], Layout(8, 1, 8), weight_block=128))
     experts: a width of 1,536 over 8 GPUs leaves 192 each, no whole blocks of 128
     """
     tp, heads, kv_heads = layout.attention_tp, model.num_heads, model.num_kv_heads
+    for name, value in ("weight_block", weight_block), ("gpus_per_node", gpus_per_node):
+        require(name, 1 if value is None else value, 1, whole=True, one=True)
     found = []
+    in_node = layout.num_gpus if gpus_per_node is None else min(gpus_per_node, layout.num_gpus)
+    for size in sorted({tp, layout.expert_tp if model.num_moe_layers else 1}):
+        if in_node % size:
+            found.append(f"links: groups of {size} GPUs do not fill a node of {in_node}")
     if heads % tp:
         found.append(f"attention: {heads} heads do not divide over {tp} GPUs")
     if kv_heads and kv_heads % tp and tp % kv_heads:
@@ -111,7 +119,7 @@ def problems(model, layout, *, weight_block=None):
     width, each = model.d_expert, model.d_expert / layout.expert_tp
     if width % layout.expert_tp:
         found.append(f"experts: a width of {width:,} does not divide over {layout.expert_tp} GPUs")
-    elif weight_block and each % require("weight_block", weight_block, 1, whole=True, one=True):
+    elif weight_block is not None and each % weight_block:
         found.append(f"experts: a width of {width:,} over {layout.expert_tp} GPUs leaves {each:,.0f} each, no whole "
                      f"blocks of {weight_block}")
     return found
@@ -300,9 +308,12 @@ def gpus_touched_per_token(num_experts, top_k, num_gpus, *, group_limit=None):
     E, k, P = (int(require(name, value, 1, whole=True, one=True)) for name, value in
                [("num_experts", num_experts), ("top_k", top_k), ("num_gpus", num_gpus)])
     require("top_k", k, 1, E)
-    groups, kept = (1, 1) if group_limit is None else group_limit
-    require("groups kept", kept, 1, groups, whole=True, one=True)
-    for name, count in {"num_gpus": P, "groups": require("groups", groups, 1, whole=True, one=True)}.items():
+    group_limit = np.array((1, 1) if group_limit is None else require("group_limit", group_limit, 1, whole=True))
+    if group_limit.shape != (2,):
+        raise ValueError(f"group_limit must be two numbers, groups and groups kept, got {group_limit}")
+    groups, kept = group_limit.astype(int).tolist()
+    require("groups kept", kept, 1, groups)
+    for name, count in {"num_gpus": P, "groups": groups}.items():
         if E % count:
             raise ValueError(f"{name} must divide num_experts = {E}, got {count}")
     if P % groups and groups % P:
@@ -356,15 +367,17 @@ def copies_sent(num_experts, top_k, num_gpus, *, expert_tp=1, gpus_per_node=8, o
     >>> print(f"{copies.within:.2f} within the node, {copies.across:.2f} across")
     4.63 within the node, 0.00 across
     """
-    in_node = min(int(require("gpus_per_node", gpus_per_node, 1, whole=True, one=True)), num_gpus)
+    num_gpus, in_node, expert_tp = (int(require(name, value, 1, whole=True, one=True)) for name, value in [
+        ("num_gpus", num_gpus), ("gpus_per_node", gpus_per_node), ("expert_tp", expert_tp)])
+    in_node = min(in_node, num_gpus)
     if num_gpus % in_node:
         raise ValueError(f"num_gpus must be a multiple of gpus_per_node = {gpus_per_node}, got {num_gpus}")
-    if in_node % require("expert_tp", expert_tp, 1, whole=True, one=True):
+    if in_node % expert_tp:
         raise ValueError(f"expert_tp must divide the {in_node} GPUs of a node, got {expert_tp}")
     groups = gpus_touched_per_token(num_experts, top_k, num_gpus // expert_tp, group_limit=group_limit)
     touched = groups * expert_tp
     sent = {"expert": float(top_k * expert_tp), "gpu": touched, "node": touched}
-    if once not in sent:
+    if not isinstance(once, str) or once not in sent:
         raise ValueError(f"once must be one of {', '.join(sent)}, got {once!r}")
     within, across = sent[once] * (in_node - 1) / num_gpus, sent[once] * (num_gpus - in_node) / num_gpus
     if once != "node":
@@ -450,13 +463,13 @@ def link_time(model, batch, layout, link, *, network=None, gpus_per_node=8, once
     TP8 1.74 ms
     DP8+EP8 0.42 ms
     """
-    in_node = min(gpus_per_node, layout.num_gpus)
+    in_node = min(int(require("gpus_per_node", gpus_per_node, 1, whole=True, one=True)), layout.num_gpus)
     if in_node < layout.num_gpus and network is None:
         raise ValueError(f"network must be a Link: {layout} needs more than the {in_node} GPUs of a node")
-    wide = max(layout.attention_tp, layout.expert_tp)
+    wide = max(layout.attention_tp, layout.expert_tp if model.num_moe_layers else 1)
     if wide > in_node:
         raise ValueError(f"a tensor-parallel group must lie within a node of {in_node} GPUs, got {wide}")
-    batch, d = require("batch", batch, 0), model.d_model
+    batch, d = require("batch", batch, 0), require("d_model", model.d_model, 1)
 
     def all_reduce(num_gpus, tokens):
         if num_gpus == 1:
@@ -466,7 +479,7 @@ def link_time(model, batch, layout, link, *, network=None, gpus_per_node=8, once
     here = batch / layout.attention_dp
     seconds = model.num_layers * all_reduce(layout.attention_tp, here)  # after attention
     seconds = seconds + (model.num_layers - model.num_moe_layers) * all_reduce(layout.attention_tp, here)
-    if layout.attention_dp == 1:
+    if layout.attention_dp == 1 or model.num_moe_layers == 0:
         return seconds + model.num_moe_layers * all_reduce(layout.num_gpus, here)
     copies = copies_sent(model.num_experts, model.top_k, layout.num_gpus, expert_tp=layout.expert_tp,
                          gpus_per_node=in_node, once=once, group_limit=group_limit)
@@ -523,7 +536,8 @@ def linear_placement(num_experts, num_gpus):
     >>> print(linear_placement(8, 4))
     [0 0 1 1 2 2 3 3]
     """
-    return np.arange(num_experts) // _experts_each(num_experts, num_gpus)
+    each = _experts_each(num_experts, num_gpus)
+    return np.arange(num_experts) // each
 
 
 def round_robin_placement(num_experts, num_gpus):

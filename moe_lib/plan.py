@@ -49,7 +49,7 @@ class Row(NamedTuple):
 
 def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, weight_bytes=None, kv_bytes=2, tpot=None,
          price_per_hour=None, overhead=(0, 1), dtype=None, prompt=None, chunk=None, weight_block=None, link=None,
-         network=None):
+         network=None, gpus_per_node=8):
     """Every layout of a model on GPUs of one kind, best first: legal ones that fit by tokens per second, then the rest.
 
     Between equals stand first those that spread whole experts: they send least.
@@ -80,7 +80,10 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
     weight_block : int, optional
         As `parallel.problems`.
     link, network : Link, optional
-        Within and between nodes. None: exchanges are not counted. A layout that spans nodes needs both.
+        Within and between nodes. None: exchanges are not counted. A layout that spans nodes needs both. Prompts, and
+        layouts that are illegal, are timed without exchanges.
+    gpus_per_node : int
+        GPUs that `link` joins.
 
     Returns
     -------
@@ -104,7 +107,7 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
     usable = device.usable_bytes if usable_bytes is None else require("usable_bytes", usable_bytes, 0, one=True)
     context = int(require("context", context, 0, whole=True, one=True))
     target = np.inf if tpot is None else require("tpot", tpot, ABOVE_ZERO, one=True)
-    price = np.nan if price_per_hour is None else require("price_per_hour", price_per_hour, 0, one=True)
+    price = None if price_per_hour is None else require("price_per_hour", price_per_hour, 0, one=True)
     if batch is not None:
         batch = int(require("batch", batch, 1, whole=True, one=True))
     prompt = max(context, 1) if prompt is None else int(require("prompt", prompt, 1, whole=True, one=True))
@@ -112,9 +115,12 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
     shared = {"weight_bytes": weight_bytes, "kv_bytes": kv_bytes, "overhead": overhead, "dtype": dtype}
 
     def row(layout):
+        found = problems(model, layout, weight_block=weight_block,
+                         gpus_per_node=None if link is None else gpus_per_node)
+
         def step_seconds(sequences):
-            return time_per_token(model, sequences, layout, device, context=context, link=link, network=network,
-                                  **shared)
+            return time_per_token(model, sequences, layout, device, context=context, link=None if found else link,
+                                  network=network, gpus_per_node=gpus_per_node, **shared)
 
         def prompt_seconds(sequences):
             return time_to_first_token(model, prompt, layout, device, sequences=sequences, chunk=chunk, **shared)
@@ -123,10 +129,10 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
         chosen = _most_within(step_seconds, target, most) if batch is None else batch
         each, at_once = step_seconds(max(chosen, 1)), layout.attention_dp
         rate = chosen / each / num_gpus
-        return Row(layout, problems(model, layout, weight_block=weight_block), bool(0 < most >= max(chosen, 1)), chosen,
+        return Row(layout, found, bool(0 < most >= max(chosen, 1)), chosen,
                    float(most), float(each), float(prompt_seconds(1)), float(1 / each), float(rate),
                    float(at_once * prompt / prompt_seconds(at_once) / num_gpus),
-                   float(cost_per_million_tokens(rate, price)) if rate else np.inf if price > 0 else np.nan)
+                   np.nan if price is None else float(cost_per_million_tokens(rate, price)) if rate else np.inf)
 
     rows = [row(layout) for layout in layouts(model, num_gpus)]
     return sorted(rows, key=lambda row: (bool(row.problems), not row.fits, -round(row.tokens_per_s_per_gpu, 6),
@@ -134,7 +140,7 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
 
 
 def time_per_token(model, batch, layout, device, *, context=0, weight_bytes=None, kv_bytes=2, overhead=(0, 1),
-                   dtype=None, link=None, network=None):
+                   dtype=None, link=None, network=None, gpus_per_node=8):
     """Seconds of a decode step of a layout: t0 + max(bytes/bandwidth, FLOP/peak, link) / efficiency.
 
     A user gets one token in that time, all users `batch` tokens.
@@ -144,7 +150,7 @@ def time_per_token(model, batch, layout, device, *, context=0, weight_bytes=None
     model, batch, layout, context, weight_bytes, kv_bytes
         As `parallel.rank_step`.
     device : Device
-    overhead, dtype, link, network
+    overhead, dtype, link, network, gpus_per_node
         As `plan`.
 
     Returns
@@ -168,7 +174,8 @@ def time_per_token(model, batch, layout, device, *, context=0, weight_bytes=None
     TP8 27.1 ms
     DP8+EP8 20.7 ms
     """
-    exchange = 0 if link is None else link_time(model, batch, layout, link, network=network)
+    exchange = 0 if link is None else link_time(
+        model, batch, layout, link, network=network, gpus_per_node=gpus_per_node)
     step = rank_step(model, batch, layout, weight_bytes=weight_bytes, context=context, kv_bytes=kv_bytes)
     return _seconds(step, device, dtype or _arithmetic(model, device, weight_bytes), overhead, exchange)
 
@@ -214,8 +221,9 @@ def time_to_first_token(model, prompt, layout, device, *, chunk=None, sequences=
 
 
 def _seconds(step, device, dtype, overhead, exchange=0):
-    t0, efficiency = (require(f"overhead, {name}", value, low, one=True)
-                      for name, value, low in zip(("t0", "efficiency"), overhead, (0, ABOVE_ZERO), strict=True))
+    if np.shape(require("overhead", overhead, 0)) != (2,):
+        raise ValueError(f"overhead must be two numbers, t0 and efficiency, got {overhead!r}")
+    t0, efficiency = overhead[0], require("efficiency of overhead", overhead[1], ABOVE_ZERO)
     return t0 + step_time(step, device, dtype, link_time=exchange).lower / efficiency
 
 
@@ -247,8 +255,8 @@ def cost_per_million_tokens(tokens_per_s, price_per_hour):
     >>> print(f"{cost_per_million_tokens(14800 / 8, 2):.2f}")
     0.30
     """
-    price = np.nan if np.all(np.isnan(price_per_hour)) else require("price_per_hour", price_per_hour, 0)
-    return price / 3600 / require("tokens_per_s", tokens_per_s, ABOVE_ZERO) * 1e6
+    per_s = require("price_per_hour", price_per_hour, 0) / 3600
+    return per_s / require("tokens_per_s", tokens_per_s, ABOVE_ZERO) * 1e6
 
 
 class Comparison(NamedTuple):
@@ -303,6 +311,8 @@ def moe_or_dense(moe, dense, device, num_gpus, batch, *, context=0, weight_bytes
     """
     from scipy.optimize import brentq
 
+    for name, value, low in ("num_gpus", num_gpus, 1), ("context", context, 0):
+        require(name, value, low, one=True)
     if dtype is None:
         dtype = device.arithmetic(bytes_per_weight(moe, weight_bytes)["routed_experts"])
 
@@ -361,7 +371,7 @@ def pools(model, requests_per_s, prompt, output, prefill_tokens_per_s_per_gpu, t
     >>> print(f"{need.prefill_gpus:.1f} and {need.decode_gpus:.1f} GPUs, {need.kv_bytes_per_s / 1e9:.1f} GB/s of cache")
     10.2 and 3.4 GPUs, 2.9 GB/s of cache
     """
-    rate, fresh = require("requests_per_s", requests_per_s, 0), 1 - require("cached", cached, 0, 1)
+    rate, fresh = 1.0 * require("requests_per_s", requests_per_s, 0), 1 - require("cached", cached, 0, 1)
     prompt, output = require("prompt", prompt, 0), require("output", output, 0)
     prefill_rate = require("prefill_tokens_per_s_per_gpu", prefill_tokens_per_s_per_gpu, ABOVE_ZERO)
     decode_rate = require("tokens_per_s_per_gpu", tokens_per_s_per_gpu, ABOVE_ZERO)
