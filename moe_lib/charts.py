@@ -712,7 +712,7 @@ def equal_context(batch, lines, dense, mark, mark_says):
         "context", "tokens of context", (10, 5e7))
     color = legend_colors(names, [MOE, CACHE, ALWAYS, MEASURED, LIMIT, MUTED][:len(lines)] + [DENSE])
     color = color.legend(symbolType="stroke", labelLimit=0)
-    rule = alt.Chart(alt.Data(values=[{"context": mark, "batch": 1, "says": mark_says}]))
+    rule = alt.Chart(alt.Data(values=[{"context": mark, "batch": 4096, "says": mark_says}]))
 
     def drawn(table, dash):
         points = [row for row in _lines(table, "context", batch=batch) if row["context"] > 0]
@@ -722,7 +722,7 @@ def equal_context(batch, lines, dense, mark, mark_says):
 
     figure = finish(alt.layer(
         rule.mark_rule(color="currentColor", strokeDash=[2, 3], strokeWidth=1.5, aria=False).encode(y=y),
-        rule.mark_text(align="left", dx=6, dy=9, aria=False).encode(x=x, y=y, text="says:N"),
+        rule.mark_text(align="right", dx=-4, dy=-9, aria=False).encode(x=x, y=y, text="says:N"),
         drawn(lines, [1, 0]), drawn(dense, [6, 4]),
     ).properties(width=WIDTH, height=340),
         "Context at which a step reads as many bytes of cache as of weights, against the batch, log-log. The dense "
@@ -778,18 +778,20 @@ def chunks():
     knee = alt.Chart(alt.NamedData("knee")).transform_filter("datum.model == model && datum.setup == setup")
     names = {"ttft": "time to first token", "pause": "longest pause of the others",
              "twin": "to first token, dense twin"}
+    binds = "computing binds, attention aside"
     x, y = context_axis((128, 32768), "chunk", "tokens in a chunk"), log_axis(
         "ms", "milliseconds", (0.4, 5e4), format=",~f")
-    color = legend_colors(names.values(), [MOE, CACHE, DENSE]).legend(symbolType="stroke", labelLimit=0)
+    color = legend_colors([*names.values(), binds], [MOE, CACHE, DENSE, LIMIT]).legend(
+        symbolType="stroke", labelLimit=0)
     lines = curve.transform_fold(list(names), as_=["which", "ms"]).transform_calculate(series=f"{names!r}[datum.which]")
     own = lines.transform_filter("datum.which != 'twin'")
     chosen = own.transform_filter("datum.chunk == chunk")
     label = chosen.transform_calculate(text="format(datum.ms, ',.3~r') + ' ms'")
-    rule = knee.mark_rule(color=LIMIT, strokeDash=[6, 4], strokeWidth=2, aria=False)
-    says = knee.transform_calculate(text="'computing binds from ' + format(datum.knee, ',.0f')", top="5e4")
+    rule = knee.transform_calculate(series=repr(binds)).mark_rule(strokeDash=[6, 4], strokeWidth=2, aria=False)
+    says = knee.transform_calculate(text="format(datum.knee, ',.0f')", top="5e4")
     scale = alt.Scale(type="log", domain=[0.4, 5e4], nice=False)
     return finish(alt.layer(
-        rule.encode(x=alt.X("knee:Q")),
+        rule.encode(x=alt.X("knee:Q"), color=color),
         says.mark_text(align="left", dx=6, dy=8, aria=False).encode(
             x=alt.X("knee:Q"), y=alt.Y("top:Q", scale=scale), text="text:N"),
         lines.transform_filter("datum.which == 'twin'").mark_line(
@@ -814,7 +816,7 @@ def slowdown(context, predicted, measured):
     predicted, measured : dict of str to array_like [n]
         Ratio by model, the same models.
     """
-    kinds = ["predicted: bytes read over bytes read without context", "measured by others"]
+    kinds = ["predicted from bytes read", "measured by others"]
     color = legend_colors(kinds, [MOE, MEASURED])
     x = alt.X("context:Q", title="tokens of context", scale=alt.Scale(domain=[0, 34000]),
               axis=alt.Axis(values=[0, 8192, 16384, 24576, 32768], format=",d"))
@@ -824,13 +826,16 @@ def slowdown(context, predicted, measured):
     dots = alt.Data(values=[{**row, "model": row["series"], "series": kinds[1]}
                             for row in _lines(measured, "ratio", context=context)])
     shape = alt.Shape("model:N", legend=None, scale=alt.Scale(domain=list(measured), range=["circle", "diamond"]))
-    named = alt.Chart(alt.Data(values=rows(model=list(predicted), context=context[-2], ratio=np.array(
-        [float(values[-2]) for values in predicted.values()]))))
+    ends = {name: float(values[-1]) for name, values in predicted.items()}
+    steep = max(ends, key=ends.get)  # named above its line, the others below
+    named = alt.Chart(alt.Data(values=rows(model=list(ends), context=context[-1], ratio=np.array([*ends.values()]))))
     return finish(alt.layer(
         alt.Chart(line).mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color, detail="model:N"),
         alt.Chart(dots).mark_point(filled=True, size=110, opacity=1, aria=False).encode(
             x=x, y=y, color=color, shape=shape),
-        named.mark_text(align="left", dx=14, dy=12, aria=False).encode(x=x, y=y, text="model:N"),
+        *(named.transform_filter(f"(datum.model == {steep!r}) == {above}").mark_text(
+            align="right", dx=-14, dy=dy, aria=False).encode(x=x, y=y, text="model:N")
+          for above, dy in (("true", -4), ("false", 34))),
     ).properties(width=WIDTH, height=HEIGHT),
         "Time of a decode step over that of a step without context, against the context: "
         + "; ".join(f"{name} up to {values[-1]:.2f} measured" for name, values in measured.items())
@@ -970,7 +975,7 @@ def over_bound(shares):
     names = list(dict.fromkeys(name for of in shares.values() for name in of))
     table = [row for label, of in shares.items()
              for row in rows(label=label, series=list(of), share=np.array(list(of.values()), float))]
-    shape = alt.Shape("series:N", legend=None, scale=alt.Scale(
+    shape = alt.Shape("series:N", title=None, legend=alt.Legend(labelLimit=0), scale=alt.Scale(
         domain=names, range=["circle", "square", "triangle-up", "diamond", "cross"][:len(names)]))
     x = alt.X("share:Q", title="measured speed over bound", axis=alt.Axis(format=".0%", tickCount=5),
               scale=alt.Scale(domain=[0, 1.05], nice=False))
@@ -1004,12 +1009,209 @@ def layers_outside(layers, lines, measured):
     milliseconds = {name: 1e3 * np.asarray(seconds) for name, seconds in lines.items()}
     dots = [row for name, (at, seconds) in measured.items()
             for row in rows(layers=at, ms=1e3 * np.asarray(seconds), series=name)]
-    shape = alt.Shape("series:N", legend=None, scale=alt.Scale(domain=list(measured), range=["circle", "diamond"]))
     return finish(alt.layer(
         alt.Chart(alt.Data(values=_lines(milliseconds, "ms", layers=layers))).mark_line(
             strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color),
         alt.Chart(alt.Data(values=dots)).mark_point(filled=True, size=110, opacity=1, aria=False).encode(
-            x=x, y=y, color=color, shape=shape),
+            x=x, y=y, color=color),
     ).properties(width=WIDTH, height=HEIGHT),
         "Milliseconds per token against the layers whose experts are outside the card. Both bounds and both series of "
         "measurements are straight lines; copying is steeper than computing on the host.")
+
+
+SPREAD = [MOE, CACHE, ALWAYS, MUTED]  # layouts or numbers of nodes, side by side
+
+
+def layouts(batch, lines, ends, top):
+    """Milliseconds of a step against batch, a line a layout, and where the caches fill its GPUs.
+
+    Parameters
+    ----------
+    batch : array_like [n]
+    lines : dict of str to array_like [n]
+        Seconds by layout, at most three.
+    ends : dict of str to float
+        The most sequences that fit: beyond them the line is dashed.
+    top : float
+        Milliseconds at which the axis ends.
+    """
+    names, marks, within, beyond = list(lines), [], [], []
+    for row, (name, seconds) in enumerate(lines.items()):
+        at = np.union1d(batch, ends[name])
+        ms = 1e3 * np.interp(at, batch, seconds)
+        within += rows(batch=at[at <= ends[name]], ms=ms[at <= ends[name]], series=name)
+        beyond += rows(batch=at[at >= ends[name]], ms=ms[at >= ends[name]], series=name)
+        marks += rows(batch=ends[name], ms=ms[at == ends[name]], series=name, row=row)
+    x = batch_axis("sequences in a step, over all GPUs", domain=(1, float(np.max(batch))))
+    y = alt.Y("ms:Q", title="milliseconds per step, at least", scale=alt.Scale(domain=[0, top], nice=False))
+    color = legend_colors(names, SPREAD[:len(names)]).legend(symbolType="stroke", labelLimit=0)
+    place, full = {"x": x, "y": y, "color": color}, alt.Chart(alt.Data(values=marks))
+    return finish(alt.layer(
+        alt.Chart(alt.Data(values=beyond)).mark_line(
+            strokeWidth=2, strokeDash=[2, 4], clip=True, aria=False).encode(**place),
+        alt.Chart(alt.Data(values=within)).mark_line(strokeWidth=2.5, aria=False).encode(**place),
+        full.mark_point(shape="cross", filled=True, angle=45, size=190, opacity=1, aria=False).encode(**place),
+        full.mark_text(align="right", dx=-4, dy=-15, fontWeight="bold", fontSize=14, aria=False).encode(
+            **place, text=alt.Text("batch:Q", format=",d")),
+    ).properties(width=WIDTH, height=HEIGHT),
+        "Milliseconds per step against sequences: " + ", ".join(
+            f"{name} up to {ends[name]:,.0f} sequences" for name in names) + ". A cross marks where caches fill the "
+        "GPUs. Layouts that split attention read copied caches, and their lines rise earlier and end earlier.")
+
+
+def exchange(choices, home, place, shown=0):
+    """Dispatch and combine of a few tokens as pictures: GPUs as boxes, tokens to experts and back.
+
+    Parameters
+    ----------
+    choices : array_like of int [tokens, k]
+        Experts of each token.
+    home : array_like of int [tokens]
+        GPU where each token sits.
+    place : array_like of int [experts]
+        GPU of each expert.
+    shown : int
+        The GPU whose tokens stand out.
+    """
+    choices, home, place = map(np.asarray, (choices, home, place))
+    num_gpus = int(place.max()) + 1
+    names = [f"tokens of GPU {shown}", "tokens of the others"]
+    color = legend_colors(names, [MOE, MUTED]).legend(symbolType="stroke", labelLimit=0)
+    series = np.where(home == shown, *names)
+
+    def heights(owner):  # the items of each GPU, evenly down its box
+        rank = np.array([np.sum(owner[:i] == gpu) for i, gpu in enumerate(owner)])
+        return owner + 0.06 + 0.88 * (rank + 0.5) / np.bincount(owner)[owner]
+
+    tokens, experts = heights(home), heights(place)
+    lines = rows(token=np.repeat(tokens, choices.shape[1]), expert=experts[choices].ravel(),
+                 series=np.repeat(series, choices.shape[1]), stays=(place[choices] == home[:, None]).ravel())
+    dots = {"token": rows(y=tokens, says=[f"t{i}" for i in range(home.size)], series=series),
+            "expert": rows(y=experts, says=[f"e{i}" for i in range(place.size)])}
+    boxes = alt.Chart(alt.Data(values=rows(top=np.arange(num_gpus) + 0.04, bottom=np.arange(num_gpus) + 0.96,
+                                           says=[f"GPU {gpu}" for gpu in range(num_gpus)])))
+    y, x = alt.Scale(domain=[0, num_gpus], reverse=True), alt.Scale(domain=[-0.3, 1.3])
+
+    def view(title, left, right):
+        here = alt.Chart(alt.Data(values=[{**line, "left": 0, "right": 1} for line in lines]))
+        layers = []
+        for at, side, what in [(-0.22, "left", left), (1, "right", right)]:
+            ends = {"x": alt.XDatum(at, type="quantitative", scale=x), "x2": alt.datum(at + 0.22)}
+            box = boxes.mark_rect(fill="currentColor", fillOpacity=0.07, stroke="currentColor", strokeOpacity=0.5,
+                                  cornerRadius=5, aria=False)
+            layers.append(box.encode(**ends, y=alt.Y("top:Q", scale=y, axis=None), y2="bottom"))
+        for which, others in enumerate(reversed(names)):
+            some = here.transform_filter(f"datum.series == {others!r}")
+            for stays, dash in [(True, [2, 4]), (False, [1, 0])]:
+                layers.append(some.transform_filter(f"datum.stays == {str(stays).lower()}").mark_rule(
+                    strokeWidth=1.2 + which, strokeDash=dash, opacity=0.55 + 0.45 * which, aria=False).encode(
+                    x=alt.X("left:Q", scale=x, axis=None), x2="right", color=color,
+                    y=alt.Y(f"{left}:Q", scale=y, axis=None), y2=right))
+        for at, what in [(-0.11, left), (1.11, right)]:
+            item, spot = alt.Chart(alt.Data(values=dots[what])), alt.XDatum(at, type="quantitative", scale=x)
+            text = item.mark_text(fontWeight="bold", aria=False) if what == "token" else item.mark_text(aria=False)
+            of = {"color": color} if what == "token" else {}
+            layers.append(text.encode(x=spot, y=alt.Y("y:Q", scale=y, axis=None), text="says:N", **of))
+        return alt.layer(*layers).properties(width=300, height=78 * num_gpus, title=title)
+
+    sent = len({(token, gpu) for token, of in enumerate(place[choices]) for gpu in of})
+    return finish(
+        alt.hconcat(view("Dispatch: tokens go to their experts", "token", "expert"),
+                    view("Combine: results come home", "expert", "token"), spacing=28),
+        f"{home.size} tokens on {num_gpus} GPUs and the {choices.shape[1]} experts that each chose, as lines between "
+        f"boxes. Left, dispatch: lines fan out from the GPU of a token to the GPUs of its experts, {sent} copies if "
+        "each GPU gets one. Right, combine: the same lines run back. Dotted lines stay on their GPU.")
+
+
+def overlap(each, ratios):
+    """Time of a step in two overlapped half-batches over that of one whole batch, against sequences on each GPU.
+
+    Parameters
+    ----------
+    each : array_like [n]
+    ratios : dict of str to array_like [n]
+        By machine, at most four.
+    """
+    x = batch_axis("sequences on each GPU", name="each", domain=(float(np.min(each)), float(np.max(each))))
+    y = alt.Y("ratio:Q", title="two halves overlapped, over one batch", axis=alt.Axis(values=[0.5, 0.7, 1, 1.4, 2]),
+              scale=alt.Scale(type="log", domain=[0.5, 2.1], nice=False))
+    color = legend_colors(ratios, SPREAD[:len(ratios)]).legend(symbolType="stroke", labelLimit=0)
+    rule = alt.Chart(alt.Data(values=[{"ratio": 1, "each": float(np.min(each)), "over": "slower", "under": "faster"}]))
+    says = {"align": "left", "dx": 6, "aria": False}
+    return finish(alt.layer(
+        rule.mark_rule(color=LIMIT, strokeWidth=2, strokeDash=[6, 4], aria=False).encode(y=y),
+        rule.mark_text(**says, dy=-9).encode(x=x, y=y, text="over:N"),
+        rule.mark_text(**says, dy=10).encode(x=x, y=y, text="under:N"),
+        alt.Chart(alt.Data(values=_lines(ratios, "ratio", each=each))).mark_line(
+            strokeWidth=2.5, clip=True, aria=False).encode(x=x, y=y, color=color),
+    ).properties(width=WIDTH, height=HEIGHT),
+        "Time of two overlapped half-batches over that of one batch against the sequences on each GPU, log-log, with a "
+        "rule at 1: " + "; ".join(f"{name} from {values[0]:.2f} to {values[-1]:.2f}" for name, values in ratios.items())
+        + ". Within a node the halves lose until far to the right; across nodes they win from a few dozen on.")
+
+
+def exchange_times(lines, points):
+    """Measured time of an exchange against tokens, log-log, with the line fitted to some sizes.
+
+    Parameters
+    ----------
+    lines : dict of str to (array_like [n], array_like [n])
+        Tokens and seconds by name, at most four.
+    points : dict of str to (array_like [m], array_like [m], array_like of bool [m])
+        Tokens, measured seconds and whether the fit saw them, by the same names.
+    """
+    kinds = ["measured, fitted", "measured, predicted"]
+    x, y = batch_axis("tokens of each GPU", name="tokens", domain=(1, 2048)), log_axis(
+        "us", "microseconds", (10, 1000), format=",~f", values=[10, 20, 50, 100, 200, 500, 1000])
+    color = legend_colors([*lines, *kinds], SPREAD[:len(lines)] + [MEASURED] * 2).legend(
+        symbolType="stroke", labelLimit=0)
+    line = [row for name, (tokens, seconds) in lines.items()
+            for row in rows(tokens=tokens, us=1e6 * np.asarray(seconds), series=name)]
+    dots = [{**row, "series": kinds[0 if row["seen"] else 1]} for name, (tokens, seconds, seen) in points.items()
+            for row in rows(tokens=tokens, us=1e6 * np.asarray(seconds), seen=np.asarray(seen))]
+    dot = alt.Chart(alt.Data(values=dots))
+    return finish(alt.layer(
+        alt.Chart(alt.Data(values=line)).mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color),
+        dot.transform_filter("datum.seen").mark_point(filled=True, size=85, opacity=1, color=MEASURED, aria=False)
+        .encode(x=x, y=y),
+        dot.transform_filter("!datum.seen").mark_point(
+            size=70, strokeWidth=2, fill="none", opacity=1, color=MEASURED, aria=False).encode(x=x, y=y),
+    ).properties(width=WIDTH, height=320),
+        "Microseconds of an exchange against tokens, log-log: " + ", ".join(lines) + ". Each line is flat for few "
+        "tokens and then rises in proportion. The points that a line was not fitted to lie on it too.")
+
+
+def parallel():
+    """Milliseconds of a step against sequences for one layout, up to where caches fill the GPUs.
+
+    Data sets: ``curve`` (key, and the lists batch, ms and open, with the exchanges in the open), ``end`` (key, batch,
+    ms). The key names model, setup, gpus, attention, experts and context, the choices; no row where a layout cannot be
+    or does not fit.
+    """
+    key = "model + '|' + setup + '|' + gpus + '|' + {} + '|' + {} + '|' + context"
+    own, split = key.format("attention", "experts"), key.format("'8'", "'8'")
+    names = ["this layout", "with its exchanges, not hidden", "all split over 8 GPUs of a node"]
+    x = batch_axis("sequences in a step, over all GPUs")
+
+    def y(field):
+        return log_axis(field, "milliseconds per step, at least", (1, 1000), format=",~f")
+
+    color = legend_colors(names, [MOE, LIMIT, MUTED]).legend(symbolType="stroke", labelLimit=0)
+    layers = []
+    for name, of, field, dash in zip(reversed(names), [split, own, own], ["ms", "open", "ms"],
+                                     [[2, 3], [6, 4], [1, 0]], strict=True):
+        curve = alt.Chart(alt.NamedData("curve")).transform_filter(f"datum.key == {of}").transform_flatten(
+            ["batch", "ms", "open"]).transform_calculate(series=repr(name))
+        layers.append(curve.mark_line(strokeWidth=2.5, strokeDash=dash, clip=True, aria=False).encode(
+            x=x, y=y(field), color=color))
+    end = alt.Chart(alt.NamedData("end")).transform_filter(f"datum.key == {own}")
+    label = end.transform_calculate(text="format(datum.batch, ',') + ' sequences, ' + format(datum.ms, '.3~r') + ' ms'")
+    return finish(alt.layer(
+        *layers,
+        end.mark_point(shape="cross", filled=True, angle=45, size=190, color=MOE, opacity=1, aria=False).encode(
+            x=x, y=y("ms")),
+        label.mark_text(align="right", dx=-8, dy=-16, fontWeight="bold", aria=False).encode(x=x, y=y("ms"), text="text:N"),
+    ).properties(width=WIDTH, height=320),
+        "Milliseconds per step against sequences over all GPUs, log-log. The line rises while more experts are touched, "
+        "flattens, and rises again with the caches, up to a cross where these fill the GPUs. A dashed line adds the "
+        "exchanges between GPUs; a dotted one splits everything over the GPUs of a node.")

@@ -740,7 +740,7 @@ def chunks(config=None):
         "Longest pause": lambda model, setup, prompt, chunk: (
             f"{charts.digits(times(model, setup, prompt, chunk).max())} ms"),
         "Read in all": read,
-        "Computing binds from": lambda model, setup: _tokens(knee(model, setup)),
+        "Computing binds, attention aside": lambda model, setup: f"from {_tokens(knee(model, setup))}",
     }
     choices = [models.choice(CHUNK_MODELS, "deepseek-v3"),
                Choice("setup", "FP8 on", SETUPS, "h200", "radio"),
