@@ -123,7 +123,10 @@ def copies_of(expert_of_slot, num_experts):
 
 
 def max_over_mean(loads):
-    """Largest over mean along the last axis: 1 is even. TensorRT-LLM prints this less 1 as its imbalance ratio.
+    """Largest over mean along the last axis: 1 is even.
+
+    TensorRT-LLM reports this less 1 as its imbalance ratio, the mean over steps and layers (examples/wide_ep,
+    report_load_statistics.py).
 
     >>> print(max_over_mean([3, 1, 2]))
     1.5
@@ -135,6 +138,9 @@ def max_over_mean(loads):
 
 def balancedness(loads):
     """Mean over largest along the last axis, in (0, 1]: what vLLM and SGLang log under this name.
+
+    Over several layers SGLang takes the mean of it (expert_distribution.py, there also called utilization rate). vLLM
+    divides the sum of the layers' means by the sum of their largest loads (eplb_state.py).
 
     >>> print(f"{balancedness([3, 1, 2]):.2f}")
     0.67

@@ -298,6 +298,42 @@ def zipf_inclusion(num_experts, top_k, exponent):
     return inclusion
 
 
+def power_law_inclusion(rng, num_experts, top_k, exponent, most, num_draws=1):
+    """Inclusion probabilities [num_draws, E] of random skewed routers: loads of density ~ x^-exponent on [1, most].
+
+    Each draw is scaled to sum to k; what would lie above 1 is spread over the other experts in proportion.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    num_experts, top_k : int
+    exponent : float
+    most : float
+        The largest load possible over the smallest. NVIDIA's timed "power_law" inputs take 0.8 of the tokens.
+    num_draws : int
+
+    Raises
+    ------
+    ValueError
+        If top_k is not within 1..num_experts, exponent is negative or most is below 1.
+
+    >>> print(power_law_inclusion(np.random.default_rng(0), 4, 2, 1.2, 50).round(2))
+    [[1.   0.5  0.26 0.24]]
+    """
+    num_experts = int(require("num_experts", num_experts, 1, 10**6, whole=True, one=True))
+    top_k = int(require("top_k", top_k, 1, num_experts, whole=True, one=True))
+    power, most = 1 - require("exponent", exponent, 0, one=True), require("most", most, 1, one=True)
+    u = rng.random((int(require("num_draws", num_draws, 1, whole=True, one=True)), num_experts))
+    loads = most**u if power == 0 else (1 + u * (most**power - 1)) ** (1 / power)  # u: share of loads below
+    inclusion = top_k * loads / loads.sum(axis=1, keepdims=True)
+    for _ in range(top_k):  # each round makes one more expert certain, or none
+        free = inclusion < 1
+        left = top_k - np.count_nonzero(~free, axis=1, keepdims=True)
+        scaled = inclusion * left / np.maximum(np.sum(inclusion * free, axis=1, keepdims=True), 1e-300)
+        inclusion = np.where(free, scaled, 1)
+    return np.minimum(inclusion, 1)
+
+
 def batch_for_coverage(share, num_experts, top_k):
     """Tokens in a step after which a share of the experts is touched: ln(1 - share) / ln(1 - k/E).
 
