@@ -1095,7 +1095,7 @@ def exchange(choices, home, place, shown=0):
     def view(title, left, right):
         here = alt.Chart(alt.Data(values=[{**line, "left": 0, "right": 1} for line in lines]))
         layers = []
-        for at, side, what in [(-0.22, "left", left), (1, "right", right)]:
+        for at in (-0.22, 1):
             ends = {"x": alt.XDatum(at, type="quantitative", scale=x), "x2": alt.datum(at + 0.22)}
             box = boxes.mark_rect(fill="currentColor", fillOpacity=0.07, stroke="currentColor", strokeOpacity=0.5,
                                   cornerRadius=5, aria=False)
@@ -1210,8 +1210,9 @@ def parallel():
         *layers,
         end.mark_point(shape="cross", filled=True, angle=45, size=190, color=MOE, opacity=1, aria=False).encode(
             x=x, y=y("ms")),
-        label.mark_text(align="right", dx=-8, dy=-16, fontWeight="bold", aria=False).encode(x=x, y=y("ms"), text="text:N"),
+        label.mark_text(align="right", dx=-8, dy=-16, fontWeight="bold", aria=False).encode(
+            x=x, y=y("ms"), text="text:N"),
     ).properties(width=WIDTH, height=320),
-        "Milliseconds per step against sequences over all GPUs, log-log. The line rises while more experts are touched, "
-        "flattens, and rises again with the caches, up to a cross where these fill the GPUs. A dashed line adds the "
+        "Milliseconds per step against sequences over all GPUs, log-log. The line rises while more experts are touched "
+        "and flattens, and rises again with the caches, up to a cross where these fill the GPUs. A dashed line adds the "
         "exchanges between GPUs; a dotted one splits everything over the GPUs of a node.")
