@@ -119,7 +119,7 @@ def problems(model, layout, *, weight_block=None, gpus_per_node=None):
     width, each = model.d_expert, model.d_expert / layout.expert_tp
     if width % layout.expert_tp:
         found.append(f"experts: a width of {width:,} does not divide over {layout.expert_tp} GPUs")
-    elif weight_block is not None and each % weight_block:
+    elif weight_block is not None and layout.expert_tp > 1 and each % weight_block:
         found.append(f"experts: a width of {width:,} over {layout.expert_tp} GPUs leaves {each:,.0f} each, no whole "
                      f"blocks of {weight_block}")
     return found
