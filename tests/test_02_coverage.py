@@ -127,7 +127,7 @@ def test_every_figure_of_the_page_is_valid_in_both_versions_of_vega_lite(version
 
 
 def test_measured_kernels_grow_with_the_experts_touched():
-    balanced, power_law, fp8 = (record.data for record in shipped("moe_kernels")[2:])
+    balanced, power_law, fp8 = (record.data for record in shipped("moe_kernels")[2:5])
     growth = [dict(zip(of["num_tokens"], of["latency_s"], strict=True)) for of in (balanced, power_law, fp8)]
     assert [round(of[128] / of[1], 1) for of in growth] == [25.1, 20.8, 16.4]
     for of in (balanced, fp8):  # no faster than reading each touched expert once
