@@ -879,8 +879,8 @@ OFFLOADED = (0.5, 5000)  # milliseconds a token that the control's axis spans
 def offloading():
     """Milliseconds per token against the share of experts on the card, and the share that the chosen card holds.
 
-    Data sets: ``curve`` (key, and the lists share and ms), ``card`` (key, share, ms; no row where nothing fits). The
-    key names model, device, way, precision and reuse, the choices; the way server-ddr5 is always there.
+    Data sets: ``curve`` (key, and the lists share and ms), ``card`` (key, share, ms, text; no row where nothing fits).
+    The key names model, device, way, precision and reuse, the choices; the way server-ddr5 is always there.
     """
     names = ["missing experts as chosen", "computed by a server's host"]
     key = "model + '|' + device + '|' + {} + '|' + precision + '|' + reuse"
@@ -894,12 +894,11 @@ def offloading():
             ["share", "ms"]).transform_calculate(series=repr(name)).mark_line(
             strokeWidth=2.5, strokeDash=dash, aria=False).encode(x=x, y=y, color=color)
         for name, way, dash in zip(reversed(names), ["'server-ddr5'", "way"], [[6, 4], [1, 0]], strict=True)]
-    label = card.transform_calculate(text="format(datum.ms, datum.ms < 100 ? '.2~r' : ',.0f') + ' ms'")
     side = {"expr": "datum.share > 0.8 ? 'right' : 'left'"}
     return finish(alt.layer(
         card.mark_rule(color=LIMIT, strokeDash=[2, 3], strokeWidth=2, aria=False).encode(x=x), *lines,
         card.mark_point(filled=True, size=150, color=MOE, opacity=1, aria=False).encode(x=x, y=y),
-        label.mark_text(align=side, dx={"expr": "datum.share > 0.8 ? -12 : 12"}, dy=-12, fontWeight="bold", fontSize=14,
+        card.mark_text(align=side, dx={"expr": "datum.share > 0.8 ? -12 : 12"}, dy=-12, fontWeight="bold", fontSize=14,
                         aria=False).encode(x=x, y=y, text="text:N"),
     ).properties(width=WIDTH, height=HEIGHT),
         "Milliseconds per token, on a log axis, against the share of a layer's experts that the card holds. The time "
@@ -907,8 +906,8 @@ def offloading():
         "a server's host computes the missing experts. A dotted rule with a dot marks what the chosen card holds.")
 
 
-HIT_COLORS = {"LRU": MOE, "most popular held": CACHE, "optimum": LIMIT, "Che's formula": ALWAYS,
-              "LRU, modelled": MOE, "LRU, measured": MEASURED, "optimum, measured": LIMIT, "slots / experts": MUTED}
+HIT_COLORS = {"LRU": MOE, "most popular held": CACHE, "optimum": LIMIT, "Che's formula": ALWAYS, "LRU, modelled": MOE,
+              "LRU, logged routing": MEASURED, "optimum, logged routing": LIMIT, "slots / experts": MUTED}
 
 
 def hit_rates(panels):
@@ -917,13 +916,13 @@ def hit_rates(panels):
     Parameters
     ----------
     panels : dict of str to dict
-        Title to {name: (shares, hit rates)} with names of `HIT_COLORS`; measured ones and Che's formula are points.
+        Title to {name: (shares, hit rates)} with names of `HIT_COLORS`; logged routing and Che's formula are points.
     """
     names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
     color = legend_colors(names, [HIT_COLORS[name] for name in names])
     percent = {"axis": alt.Axis(format=".0%", tickCount=5), "scale": alt.Scale(domain=[0, 1])}
     x, y = alt.X("share:Q", title="share of the experts held", **percent), alt.Y("hit:Q", title="hit rate", **percent)
-    views, pointed = [], ("Che's formula", "LRU, measured", "optimum, measured")
+    views, pointed = [], ("Che's formula", "LRU, logged routing", "optimum, logged routing")
     for title, panel in panels.items():
         layers = []
         for name, (share, hit) in panel.items():
@@ -951,13 +950,13 @@ def offloaded_batches(batch, lines, mark=None, mark_says=""):
     mark, mark_says : float, str
         A batch at which a rule stands, and what it says.
     """
-    x, y = batch_axis(domain=(1, 16384)), log_axis("rate", "tokens per second, at most", (1, 1e5), format="~s")
+    x, y = batch_axis(domain=(1, 16384)), log_axis("rate", "tokens per second, at most", (1, 1e6), format="~s")
     color = legend_colors(lines, [MOE, CACHE, ALWAYS, MUTED][:len(lines)])
     table = alt.Data(values=_lines(lines, "rate", batch=batch))
-    rule = alt.Chart(alt.Data(values=[{"batch": mark, "says": mark_says, "top": 1e5}]))
+    rule = alt.Chart(alt.Data(values=[{"batch": mark, "says": mark_says, "low": 1}]))
     return finish(alt.layer(
         rule.mark_rule(color=LIMIT, strokeDash=[6, 4], strokeWidth=2, aria=False).encode(x=x),
-        rule.mark_text(align="right", dx=-6, dy=8, aria=False).encode(x=x, y=alt.Y("top:Q"), text="says:N"),
+        rule.mark_text(align="right", dx=-6, dy=-10, aria=False).encode(x=x, y=alt.Y("low:Q"), text="says:N"),
         alt.Chart(table).mark_line(strokeWidth=2.5, clip=True, aria=False).encode(x=x, y=y, color=color),
     ).properties(width=WIDTH, height=HEIGHT),
         f"Tokens per second against batch, log-log: {', '.join(lines)}. With experts copied over a link the line is "
@@ -1081,37 +1080,42 @@ def exchange(choices, home, place, shown=0):
 
     def heights(owner):  # the items of each GPU, evenly down its box
         rank = np.array([np.sum(owner[:i] == gpu) for i, gpu in enumerate(owner)])
-        return owner + 0.06 + 0.88 * (rank + 0.5) / np.bincount(owner)[owner]
+        return owner + 0.28 + 0.66 * (rank + 0.5) / np.bincount(owner)[owner]
 
     tokens, experts = heights(home), heights(place)
     lines = rows(token=np.repeat(tokens, choices.shape[1]), expert=experts[choices].ravel(),
                  series=np.repeat(series, choices.shape[1]), stays=(place[choices] == home[:, None]).ravel())
     dots = {"token": rows(y=tokens, says=[f"t{i}" for i in range(home.size)], series=series),
             "expert": rows(y=experts, says=[f"e{i}" for i in range(place.size)])}
-    boxes = alt.Chart(alt.Data(values=rows(top=np.arange(num_gpus) + 0.04, bottom=np.arange(num_gpus) + 0.96,
-                                           says=[f"GPU {gpu}" for gpu in range(num_gpus)])))
-    y, x = alt.Scale(domain=[0, num_gpus], reverse=True), alt.Scale(domain=[-0.3, 1.3])
+    boxes = rows(top=np.arange(num_gpus) + 0.04, bottom=np.arange(num_gpus) + 0.96, left=[[-0.22], [1]],
+                 right=[[0], [1.22]])
+    y, x = alt.Scale(domain=[0, num_gpus], reverse=True), alt.Scale(domain=[-0.22, 1.22])
+    owners = rows(y=np.arange(num_gpus) + 0.19, x=[[-0.11], [1.11]], says=[f"GPU {gpu}" for gpu in range(num_gpus)])
+
+    def across(field):
+        return alt.X(f"{field}:Q", scale=x, axis=None)
+
+    def down(field):
+        return alt.Y(f"{field}:Q", scale=y, axis=None)
 
     def view(title, left, right):
         here = alt.Chart(alt.Data(values=[{**line, "left": 0, "right": 1} for line in lines]))
-        layers = []
-        for at in (-0.22, 1):
-            ends = {"x": alt.XDatum(at, type="quantitative", scale=x), "x2": alt.datum(at + 0.22)}
-            box = boxes.mark_rect(fill="currentColor", fillOpacity=0.07, stroke="currentColor", strokeOpacity=0.5,
-                                  cornerRadius=5, aria=False)
-            layers.append(box.encode(**ends, y=alt.Y("top:Q", scale=y, axis=None), y2="bottom"))
+        layers = [alt.Chart(alt.Data(values=boxes)).mark_rect(
+            fill="currentColor", fillOpacity=0.07, stroke="currentColor", strokeOpacity=0.5, cornerRadius=5,
+            aria=False).encode(x=across("left"), x2="right", y=down("top"), y2="bottom"),
+            alt.Chart(alt.Data(values=owners)).mark_text(opacity=0.75, aria=False).encode(
+                x=across("x"), y=down("y"), text="says:N")]
         for which, others in enumerate(reversed(names)):
             some = here.transform_filter(f"datum.series == {others!r}")
             for stays, dash in [(True, [2, 4]), (False, [1, 0])]:
                 layers.append(some.transform_filter(f"datum.stays == {str(stays).lower()}").mark_rule(
                     strokeWidth=1.2 + which, strokeDash=dash, opacity=0.55 + 0.45 * which, aria=False).encode(
-                    x=alt.X("left:Q", scale=x, axis=None), x2="right", color=color,
-                    y=alt.Y(f"{left}:Q", scale=y, axis=None), y2=right))
+                    x=across("left"), x2="right", y=down(left), y2=right, color=color))
         for at, what in [(-0.11, left), (1.11, right)]:
-            item, spot = alt.Chart(alt.Data(values=dots[what])), alt.XDatum(at, type="quantitative", scale=x)
-            text = item.mark_text(fontWeight="bold", aria=False) if what == "token" else item.mark_text(aria=False)
+            item = alt.Chart(alt.Data(values=[{**dot, "x": at} for dot in dots[what]]))
             of = {"color": color} if what == "token" else {}
-            layers.append(text.encode(x=spot, y=alt.Y("y:Q", scale=y, axis=None), text="says:N", **of))
+            layers.append(item.mark_text(fontWeight="bold" if of else "normal", aria=False).encode(
+                x=across("x"), y=down("y"), text="says:N", **of))
         return alt.layer(*layers).properties(width=300, height=78 * num_gpus, title=title)
 
     sent = len({(token, gpu) for token, of in enumerate(place[choices]) for gpu in of})
@@ -1160,14 +1164,14 @@ def exchange_times(lines, points):
     points : dict of str to (array_like [m], array_like [m], array_like of bool [m])
         Tokens, measured seconds and whether the fit saw them, by the same names.
     """
-    kinds = ["measured, fitted", "measured, predicted"]
+    measured = "measured (filled: fitted)"
     x, y = batch_axis("tokens of each GPU", name="tokens", domain=(1, 2048)), log_axis(
         "us", "microseconds", (10, 1000), format=",~f", values=[10, 20, 50, 100, 200, 500, 1000])
-    color = legend_colors([*lines, *kinds], SPREAD[:len(lines)] + [MEASURED] * 2).legend(
+    color = legend_colors([*lines, measured], SPREAD[:len(lines)] + [MEASURED]).legend(
         symbolType="stroke", labelLimit=0)
     line = [row for name, (tokens, seconds) in lines.items()
             for row in rows(tokens=tokens, us=1e6 * np.asarray(seconds), series=name)]
-    dots = [{**row, "series": kinds[0 if row["seen"] else 1]} for name, (tokens, seconds, seen) in points.items()
+    dots = [row for tokens, seconds, seen in points.values()
             for row in rows(tokens=tokens, us=1e6 * np.asarray(seconds), seen=np.asarray(seen))]
     dot = alt.Chart(alt.Data(values=dots))
     return finish(alt.layer(
@@ -1214,5 +1218,223 @@ def parallel():
             x=x, y=y("ms"), text="text:N"),
     ).properties(width=WIDTH, height=320),
         "Milliseconds per step against sequences over all GPUs, log-log. The line rises while more experts are touched "
-        "and flattens, and rises again with the caches, up to a cross where these fill the GPUs. A dashed line adds the "
-        "exchanges between GPUs; a dotted one splits everything over the GPUs of a node.")
+        "and flattens, and rises again with the caches, up to a cross where these fill the GPUs. A dashed line adds "
+        "the exchanges between GPUs; a dotted one splits everything over the GPUs of a node.")
+
+
+def valley(batch, ratios, crossings, names):
+    """Step time of a mixture over that of a dense model, growing downwards: where the dense model wins is a valley.
+
+    Parameters
+    ----------
+    batch : array_like [n]
+        Sequences.
+    ratios : dict of str to array_like [n]
+        By what each sequence holds, deepest first, at most three.
+    crossings : dict of str to (float, float)
+        Batches at which the ratio is 1, by the same names.
+    names : (str, str)
+        What the mixture and the dense model are called.
+    """
+    domain, deep, shallow = (1, 8192), 16, 0.18
+    x = batch_axis("sequences at once", domain=domain)
+    says = ("datum.value == 1 ? 'equal' : datum.value < 1 ? '1/' + format(1 / datum.value, 'd') : "
+            "format(datum.value, 'd') + ' times'")
+    y = alt.Y("ratio:Q", title=f"step time of {names[0]} over that of {names[1]}",
+              axis=alt.Axis(values=[0.25, 0.5, 1, 2, 4, 8, 16], labelExpr=says, labelFontSize=14),
+              scale=alt.Scale(type="log", base=2, domain=[deep, shallow], nice=False, clamp=True))
+    color = legend_colors(ratios, [MOE, CACHE, ALWAYS][:len(ratios)]).legend(None)
+    lines = alt.Chart(alt.Data(values=_lines(ratios, "ratio", batch=batch)))
+    sunk = alt.Chart(alt.Data(values=_lines({name: np.maximum(of, 1) for name, of in ratios.items()}, "ratio",
+                                            batch=batch, one=1)))
+    last = {name: of[-1] for name, of in crossings.items()}
+    dots = alt.Chart(alt.Data(values=[row for name, at in last.items() for row in rows(
+        batch=at, ratio=1, series=name, says=f"{np.floor(at):,.0f}")]))
+    first = alt.Chart(alt.Data(values=rows(batch=[of[0] for of in crossings.values()], ratio=1, series=list(ratios))))
+    deepest = {name: (batch[int(np.argmax(of))], float(np.max(of))) for name, of in ratios.items()}
+    bottoms = alt.Chart(alt.Data(values=[row for name, (at, ratio) in deepest.items() for row in rows(
+        batch=at, ratio=ratio, series=name)]))
+    sides = alt.Chart(alt.Data(values=[{"batch": domain[0], "ratio": 0.24, "says": f"{names[0]} is faster"},
+                                       {"batch": domain[0], "ratio": 12.5, "says": f"{names[1]} is faster"}]))
+    big = {"fontWeight": "bold", "aria": False}
+    return finish(alt.layer(
+        sunk.mark_area(opacity=0.16, aria=False).encode(x=x, y=alt.Y("one:Q"), y2="ratio:Q", color=color),
+        alt.Chart(alt.Data(values=[{"ratio": 1}])).mark_rule(color="currentColor", strokeWidth=1.5, aria=False).encode(
+            y=y),
+        lines.mark_line(strokeWidth=3.5, aria=False).encode(x=x, y=y, color=color),
+        first.mark_point(filled=True, size=110, opacity=1, aria=False).encode(x=x, y=y, color=color),
+        dots.mark_point(filled=True, size=150, opacity=1, aria=False).encode(x=x, y=y, color=color),
+        dots.mark_text(align="left", dx=9, dy=14, fontSize=18, **big).encode(x=x, y=y, color=color, text="says:N"),
+        bottoms.mark_text(dy=-16, fontSize=14, **big).encode(x=x, y=y, color=color, text="series:N"),
+        sides.mark_text(align="left", dx=10, fontSize=16, **big).encode(x=x, y=y, text="says:N"),
+    ).properties(width=WIDTH, height=400),
+        f"Step time of {names[0]} over that of {names[1]} against sequences, log-log, drawn downwards. "
+        + " ".join(f"With {name}, {names[1]} is faster from {np.ceil(of[0]):,.0f} to {np.floor(of[-1]):,.0f} sequences."
+                   for name, of in crossings.items()))
+
+
+SHARED_BY = {1: "copied to every GPU", 2: "split over 2", 4: "split over 4", 8: "split over 8"}  # attention
+
+
+def frontier():
+    """Tokens/s of a user against tokens/s of a GPU: a line a layout, a dot a batch, a cross where caches fill the GPUs.
+
+    Data sets: ``line`` (key, layout, series, legal, and the lists user, gpu), ``full`` (key, layout, series, legal,
+    user, gpu, batch), ``best`` (key, tpot, user, gpu, batch, layout), ``target`` (tpot, user). The key names model,
+    device, gpus and context, the choices beside tpot. Illegal layouts are grey.
+    """
+    xs, ys = (10, 2000), (20, 20000)
+    key = "datum.key == model + '|' + device + '|' + gpus + '|' + context"
+    x = alt.X("user:Q", title="tokens/s of a user, at most",
+              axis=alt.Axis(values=[10, 20, 50, 100, 200, 500, 1000, 2000], format=",d", labelOverlap=True),
+              scale=alt.Scale(type="log", domain=list(xs), nice=False))
+    y = log_axis("gpu", "tokens/s of a GPU, at most", ys, format=",d",
+                 values=[20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000])
+    names = [f"attention {how}" if size == 1 else how for size, how in SHARED_BY.items()]
+    color = legend_colors([*names, "cannot be"], [MOE, CACHE, ALWAYS, DENSE, MUTED]).legend(
+        symbolType="stroke", labelLimit=0)
+    line, full, best = (alt.Chart(alt.NamedData(name)).transform_filter(key) for name in ("line", "full", "best"))
+    target = alt.Chart(alt.NamedData("target")).transform_filter("datum.tpot == tpot")
+    points = line.transform_flatten(["user", "gpu"])
+    dash = alt.StrokeDash("legal:N", legend=None, scale=alt.Scale(domain=[True, False], range=[[1, 0], [4, 4]]))
+    best = best.transform_filter("datum.tpot == tpot").transform_calculate(
+        text="datum.batch + (datum.batch > 1 ? ' sequences' : ' sequence')")
+    rule, at = target.transform_calculate(text="tpot + ' ms a token'", low=str(xs[0]), top=str(ys[1])), {"aria": False}
+    side = {"expr": "datum.user > 400 ? 'right' : 'left'"}
+    return finish(alt.layer(
+        rule.mark_rect(color=MUTED, opacity=0.16, clip=True, **at).encode(x=alt.X("low:Q"), x2="user:Q"),
+        rule.mark_rule(color=LIMIT, strokeDash=[6, 4], strokeWidth=2, **at).encode(x=x),
+        rule.mark_text(align=side, dx={"expr": "datum.user > 400 ? -6 : 6"}, dy=10, fontSize=14, **at).encode(
+            x=x, y=alt.Y("top:Q"), text="text:N"),
+        points.mark_line(strokeWidth=2.5, clip=True, **at).encode(
+            x=x, y=y, color=color, detail="layout:N", strokeDash=dash),
+        points.mark_point(filled=True, size=26, opacity=1, clip=True, **at).encode(x=x, y=y, color=color),
+        full.mark_point(shape="cross", filled=True, angle=45, size=150, opacity=1, clip=True, **at).encode(
+            x=x, y=y, color=color),
+        full.mark_text(align="right", dx=-9, dy=-2, clip=True, **at).encode(x=x, y=y, color=color, text="layout:N"),
+        best.mark_point(size=260, strokeWidth=3, color="currentColor", filled=False, opacity=1, clip=True, **at).encode(
+            x=x, y=y),
+        best.mark_text(align="left", dx=13, dy=-9, fontWeight="bold", fontSize=14, clip=True, **at).encode(
+            x=x, y=y, text="text:N"),
+    ).properties(width=WIDTH, height=380),
+        "Tokens per second of a GPU against tokens per second of a user, log-log: a line for each way to spread "
+        "attention, a dot for each doubling of the batch, a cross where caches fill the GPUs. Lines rise to the upper "
+        "left. A dashed rule marks the slowest that a user accepts; a ring marks the best point to its right.")
+
+
+def placed(panels, mean):
+    """GPUs as stacks of what their slots carry, in views side by side, with a rule at the mean.
+
+    Parameters
+    ----------
+    panels : dict of str to (array_like of int [P, n], array_like [P, n])
+        Title to the expert of every slot, GPU after GPU, and the load that the slot carries.
+    mean : float
+        Mean load of a GPU.
+    """
+    names, top = ["the only copy", "one of several copies"], 2 * mean
+    color = legend_colors(names, [MOE, CACHE])
+    x = alt.X("gpu:O", title="GPU", axis=alt.Axis(labelAngle=0), scale=alt.Scale(paddingInner=0.15))
+    y = alt.Y("start:Q", title="tokens", scale=alt.Scale(domain=[0, top], nice=False))
+    rule = alt.Chart(alt.Data(values=[{"start": mean}]))
+    views = []
+    for title, (expert, load) in panels.items():
+        expert, load = np.asarray(expert), np.asarray(load, float)
+        order = np.argsort(-load, axis=1, kind="stable")
+        expert, load = (np.take_along_axis(of, order, axis=1) for of in (expert, load))
+        end, copies = np.cumsum(load, axis=1), np.bincount(expert.ravel())[expert]
+        letter = np.where(load > 0.08 * top, [[chr(65 + int(e)) for e in row] for row in expert], "")
+        gpu = np.arange(len(expert))[:, None]
+        table = rows(gpu=gpu, expert=expert, start=end - load, end=end, middle=end - load / 2, letter=letter,
+                     series=np.where(copies > 1, names[1], names[0]))
+        pieces = alt.Chart(alt.Data(values=table))
+        sums = alt.Chart(alt.Data(values=rows(gpu=np.arange(len(expert)), start=end[:, -1])))
+        views.append(alt.layer(
+            pieces.mark_bar(stroke="white", strokeWidth=1.5, aria=False).encode(x=x, y=y, y2="end", color=color),
+            pieces.mark_text(color="white", fontWeight="bold", aria=False).encode(
+                x=x, y=alt.Y("middle:Q"), text="letter:N"),
+            rule.mark_rule(color=LIMIT, strokeWidth=2, strokeDash=[6, 4], aria=False).encode(y=y),
+            sums.mark_text(dy=-8, aria=False).encode(x=x, y=y, text=alt.Text("start:Q", format=",.0f")),
+        ).properties(title=title, width=185, height=240))
+    return finish(alt.hconcat(*views, spacing=18),
+                  f"Loads of GPUs as stacked bars, a piece for every slot, lettered by expert: {'; '.join(panels)}. A "
+                  f"dashed rule marks the mean, {mean:,.0f}. From view to view the stacks come closer to it.")
+
+
+def slowest(panels):
+    """Time of the slowest GPU against the batch in views side by side, log-log: bounds, and points measured by others.
+
+    Parameters
+    ----------
+    panels : dict of str to dict
+        Title to {"lines": {name: (batch, seconds)}, "points": {name: (batch, seconds)}, "mark": a batch and what a rule
+        there says}; points and mark optional. At most two lines and two kinds of points, named alike in every view.
+    """
+    lines, points = (list(dict.fromkeys(name for panel in panels.values() for name in panel.get(kind, {})))
+                     for kind in ("lines", "points"))
+    color = legend_colors([*lines, *points], [MOE, CACHE][:len(lines)] + [MEASURED, ALWAYS][:len(points)]).legend(
+        symbolType="stroke", labelLimit=0)
+    shape = alt.Shape("series:N", legend=None, scale=alt.Scale(
+        domain=points, range=["circle", "diamond"][:len(points)]))
+    place = {"x": batch_axis(domain=(16, 65536)), "color": color, "y": log_axis(
+        "us", "microseconds of the slowest GPU", (30, 4000), format=",~f", values=[30, 100, 300, 1000, 3000])}
+    views = []
+    for title, panel in panels.items():
+        data = {kind: alt.Chart(alt.Data(values=[
+            row for name, (batch, seconds) in panel.get(kind, {}).items()
+            for row in rows(batch=batch, us=1e6 * np.asarray(seconds), series=name)])) for kind in ("lines", "points")}
+        layers = [data["lines"].mark_line(strokeWidth=2.5, clip=True, aria=False).encode(**place)]
+        if "points" in panel:
+            layers.append(data["points"].mark_point(filled=True, size=90, opacity=1, aria=False).encode(
+                **place, shape=shape))
+        if "mark" in panel:
+            rule = alt.Chart(alt.Data(values=[{"batch": panel["mark"][0], "says": panel["mark"][1], "us": 30}]))
+            at = {"x": place["x"], "y": place["y"]}
+            layers += [rule.mark_rule(color=MUTED, strokeDash=[2, 3], strokeWidth=2, aria=False).encode(x=place["x"]),
+                       rule.mark_text(align="left", dx=5, dy=-10, aria=False).encode(**at, text="says:N")]
+        views.append(alt.layer(*layers).properties(title=title, width=290, height=290))
+    return finish(alt.hconcat(*views, spacing=24),
+                  "Microseconds of the slowest GPU against the batch, log-log, with and without spare experts: "
+                  f"{'; '.join(panels)}. While reading binds, the line with spare experts lies above the other. Under "
+                  "skew they cross at some thousand tokens, and from there the spare experts save time.")
+
+
+BALANCE_LOAD = 5  # loads over the mean that the control's axis shows
+
+
+def balance():
+    """Loads of the GPUs of a layer before and after balancing, beside the time of the slowest one against batch.
+
+    Data sets: ``before`` (skew, gpus, at, load), ``after`` (those and slots), both over the mean, fullest first;
+    ``time`` (series, skew, gpus, batch, us; with slots but for the first two series). Choices: skew, slots, gpus,
+    batch; no row where slots do not divide over the GPUs.
+    """
+    here, bottom = "datum.skew == skew && datum.gpus == gpus", {"orient": "bottom", "labelLimit": 0}
+    also = " && (!isValid(datum.slots) || datum.slots == slots)"
+    names = ["as numbered", "placed, no spare", "placed, these slots"]
+    color = legend_colors(names, [MUTED, LIMIT, MOE]).legend(**bottom, symbolType="stroke")
+    x = alt.X("at:O", title="GPUs, fullest first", axis=alt.Axis(labels=False, ticks=False))
+    y = alt.Y("load:Q", title="load over mean", scale=alt.Scale(domain=[0, BALANCE_LOAD], clamp=True))
+    before = alt.Chart(alt.NamedData("before")).transform_filter(here).transform_calculate(series=repr(names[0]))
+    after = alt.Chart(alt.NamedData("after")).transform_filter(here + also).transform_calculate(series=repr(names[2]))
+    mean = alt.Chart(alt.Data(values=[{"load": 1}]))
+    bars = alt.layer(
+        before.mark_bar(opacity=0.55, aria=False).encode(x=x, y=y, color=color),
+        after.mark_bar(width={"band": 0.5}, aria=False).encode(x=x, y=y, color=color),
+        mean.mark_rule(color="currentColor", strokeDash=[6, 4], strokeWidth=1.5, aria=False).encode(y=y),
+    ).properties(width=280, height=300, title="Tokens of each GPU")
+    time = alt.Chart(alt.NamedData("time")).transform_filter(here + also)
+    axis = batch_axis(domain=(8, 65536))
+    us = log_axis("us", "microseconds", (5, 20000), format=",~f", values=[10, 100, 1000, 10000])
+    chosen = time.transform_filter("datum.batch == batch")
+    lines = [time.transform_filter(f"datum.series == {name!r}").mark_line(
+        strokeWidth=2.5, strokeDash=dash, clip=True, aria=False).encode(x=axis, y=us, color=color)
+        for name, dash in zip(names, [[2, 3], [6, 4], [1, 0]], strict=True)]
+    curves = alt.layer(
+        chosen.mark_rule(color=MUTED, aria=False).encode(x=axis), *lines,
+        chosen.mark_point(filled=True, size=110, opacity=1, aria=False).encode(x=axis, y=us, color=color),
+    ).properties(width=300, height=300, title="Slowest GPU, one layer's routed experts, at least")
+    return finish(alt.hconcat(bars, curves, spacing=28),
+                  "Left, the tokens of each GPU over the mean, fullest first, before and after experts are copied and "
+                  "placed. Right, microseconds of the slowest GPU against the batch, log-log: spare experts lie above "
+                  "while reading binds, and under skew below once computing binds.")

@@ -1,5 +1,5 @@
 """What a reader can move: `workshop`, `memory_bill`, `wall`, `coverage`, `speculation`, `roofline`, `context`,
-`chunks`, `offloading`, `predict`.
+`chunks`, `offloading`, `parallel`, `predict`.
 
 A notebook cell ends in one line, such as ``controls.workshop()``; `two_faces` shows it live in JupyterLab and as an
 in-page chart everywhere else.
@@ -14,6 +14,7 @@ from . import charts, routing
 from .hardware import DEVICES, LINKS, devices_needed
 from .models import CATALOG, dense_twin, from_config, from_counts
 from .offload import expert_slots, host_time, missed_bytes, reuse_hit_rate, token_time
+from .parallel import Layout, layout_sequences, link_time, problems, rank_resident_bytes, rank_step
 from .records import inclusion, router_loads, shipped
 from .roofline import attainable_flops_per_s, compute_bound_batch, ridge_point, speculation_gain, step_time
 from .routing import (
@@ -34,8 +35,8 @@ from .steps import (
 )
 from .two_faces import HALF_OCTAVES, Choice, TwoFaces, predict
 
-__all__ = ["chunks", "context", "coverage", "memory_bill", "offloading", "predict", "roofline", "speculation", "wall",
-           "workshop"]
+__all__ = ["chunks", "context", "coverage", "memory_bill", "offloading", "parallel", "predict", "roofline",
+           "speculation", "wall", "workshop"]
 
 PRECISIONS = {"BF16": "bf16", "FP8": "fp8", "4-bit": "fp4"}
 WEIGHT_BYTES = {"bf16": 2, "fp8": 1, "fp4": 0.5}
@@ -783,8 +784,8 @@ def offloading(config=None):
 
     >>> setting = {"model": "mixtral-8x7b", "device": "rtx-4090", "way": "pcie4-x16", "precision": "fp8", "reuse": 0}
     >>> said = offloading().readout(**setting)
-    >>> print(said["Slots a layer"], "|", said["Hit rate, modelled"], "|", said["Per token, at least"])
-    3 of 8 | 33 % | 254 ms
+    >>> print(said["Slots a layer"], "|", said["Hit rate, modelled"], "|", said["A token, at least"])
+    3 of 8 | 33 % | 253 ms, 3.94 tokens/s
     """
     models = _Models(config)
 
@@ -832,7 +833,8 @@ def offloading(config=None):
             points = charts.rows(share=slots / of.num_experts, ms=ms)
             curve.append({"key": key, **{name: [point[name] for point in points] for name in ("share", "ms")}})
             if held >= 0 and way in selection["way"]:
-                cards += charts.rows(key=key, share=held / of.num_experts, ms=1e3 * seconds(*chosen, held))
+                cards += charts.rows(key=key, share=held / of.num_experts, ms=1e3 * seconds(*chosen, held),
+                                     text=time(*chosen, held))
         return {"curve": curve, "card": cards}
 
     def told(say):
@@ -856,17 +858,123 @@ def offloading(config=None):
     def time(*chosen):
         return f"{charts.digits(1e3 * seconds(*chosen)[0])} ms"
 
-    def speed(*chosen):
-        return f"{charts.digits(1 / seconds(*chosen)[0])} tokens/s"
+    def token(*chosen):
+        return f"{time(*chosen)}, {charts.digits(1 / seconds(*chosen)[0])} tokens/s"
 
     def on_host(model, device, way, precision, reuse, held):
-        return time(model, device, "server-ddr5", precision, reuse, held)
+        return token(model, device, "server-ddr5", precision, reuse, held)
 
-    readouts = {"Slots a layer": slots, "Hit rate, modelled": hit, "Per token, at least": told(time),
-                "At most": told(speed), "If a server's host computes": told(on_host)}
+    readouts = {"Slots a layer": slots, "Hit rate, modelled": hit, "A token, at least": told(token),
+                "If a server's host computes": told(on_host)}
     choices = [models.choice(OFFLOADED_MODELS, "mixtral-8x7b"),
                Choice("device", "Card", {DEVICES[slug].name: slug for slug in OFFLOADED_TO}, "rtx-4090"),
                Choice("way", "Missing experts", WAYS, "pcie4-x16"),
                Choice("precision", "Weights", PRECISIONS, "fp8", "radio"),
                Choice("reuse", "Reuse by the next token", REUSES, 0, "radio")]
     return TwoFaces(choices, tables, charts.offloading(), readouts, models.add)
+
+
+SPREAD_MODELS = ("deepseek-v3", "qwen3-235b-a22b", "mixtral-8x7b", "glm-4.5")
+SPREAD_ON = {"H800": ("h800", "nvlink-h800"), "H200": ("h200", "nvlink4"), "B200": ("b200", "nvlink5")}
+SPREAD_KEY = ("model", "setup", "gpus", "attention", "experts", "context")
+FP8_BLOCK = 128  # weights that share a scale, as DeepSeek-V3's release has them
+
+
+def parallel(config=None):
+    """One model in FP8 over 8 to 64 GPUs: what a GPU holds, sequences that fit, a step's time, and its exchanges.
+
+    Nodes of eight GPUs, NVLink within, 400 Gbit/s of InfiniBand for each GPU between them. Each GPU that holds some of
+    a token's experts gets one copy. Caches in BF16, FP8 weights in blocks of 128, usable bytes as
+    `Device.usable_bytes`.
+
+    Parameters
+    ----------
+    config : path, dict or JSON text, optional
+        A reader's own config.json, added to the models and chosen.
+
+    Returns
+    -------
+    TwoFaces
+
+    Raises
+    ------
+    ValueError
+        If config cannot be counted (`from_config`).
+
+    >>> setting = {"model": "deepseek-v3", "setup": "H200", "gpus": 8, "experts": 1, "context": 8192}
+    >>> for attention in 1, 8:
+    ...     said = parallel().readout(attention=attention, **setting)
+    ...     print(said["Layout"], "|", said["A GPU holds"], "|", said["Sequences that fit"])
+    DP8+EP8 | 98.9 GB, 36.8 GB left | 504
+    TP8+EP8 | 83.9 GB, 51.8 GB left | 89
+    """
+    models = _Models(config)
+
+    def layout(gpus, attention, experts):
+        return Layout(attention, gpus // attention, experts, gpus // experts)
+
+    def wrong(model, gpus, attention, experts):
+        return problems(models[model], layout(gpus, attention, experts), weight_block=FP8_BLOCK)
+
+    @functools.cache
+    def most(model, setup, gpus, attention, experts, context):
+        """Sequences that fit; 0 where the layout cannot be."""
+        usable = DEVICES[SPREAD_ON[setup][0]].usable_bytes
+        fit = layout_sequences(models[model], layout(gpus, attention, experts), usable, weight_bytes=1, context=context)
+        return 0 if wrong(model, gpus, attention, experts) else int(min(fit, HALF_OCTAVES[-1]))
+
+    def times(model, setup, gpus, attention, experts, context, batch):
+        """Seconds of reading or computing, and of the exchanges."""
+        device, within = SPREAD_ON[setup]
+        spread = layout(gpus, attention, experts)
+        step = rank_step(models[model], batch, spread, weight_bytes=1, context=context)
+        work = step_time(step, DEVICES[device], DEVICES[device].arithmetic(1)).lower
+        return work, link_time(models[model], batch, spread, LINKS[within], network=LINKS["ib-ndr"])
+
+    def tables(selection):
+        curve, end = [], []
+        split = {**selection, "attention": [8], "experts": [8]}  # drawn beside every choice
+        chosen = itertools.chain(*(itertools.product(*(of[name] for name in SPREAD_KEY)) for of in (selection, split)))
+        for setting in dict.fromkeys(chosen):
+            fit, key = most(*setting), "|".join(map(str, setting))
+            if fit:
+                batch = np.union1d(2 ** np.arange(int(np.log2(fit)) + 1), fit)
+                work, link = times(*setting, batch)
+                points = charts.rows(batch=batch, ms=1e3 * work, open=1e3 * (work + link))
+                curve.append({"key": key, **{name: [point[name] for point in points] for name in points[0]}})
+                end += charts.rows(key=key, batch=fit, ms=1e3 * work[-1])
+        return {"curve": curve, "end": end}
+
+    def name(model, gpus, attention, experts):
+        why = wrong(model, gpus, attention, experts)
+        return f"cannot be: {'; '.join(why)}" if why else str(layout(gpus, attention, experts))
+
+    def held(model, setup, gpus, attention, experts):
+        if wrong(model, gpus, attention, experts):
+            return "cannot be"
+        weights = rank_resident_bytes(models[model], layout(gpus, attention, experts), weight_bytes=1)
+        left = DEVICES[SPREAD_ON[setup][0]].usable_bytes - weights
+        return f"{charts.gigabytes(weights)}, {charts.gigabytes(abs(left))} {'left' if left >= 0 else 'too much'}"
+
+    def told(say):
+        def checked(model, setup, gpus, attention, experts, context):
+            setting = model, setup, gpus, attention, experts, context
+            return say(most(*setting), *times(*setting, most(*setting)), gpus) if most(*setting) else "none"
+
+        return checked
+
+    readouts = {
+        "Layout": name,
+        "A GPU holds": held,
+        "Sequences that fit": told(lambda fit, work, link, gpus: f"{fit:,}"),
+        "A step of all of them": told(lambda fit, work, link, gpus: f"{charts.digits(1e3 * work)} ms at least"),
+        "Its exchanges": told(lambda fit, work, link, gpus: f"{charts.digits(1e3 * link)} ms more, if not hidden"),
+        "Tokens/s of a GPU": told(lambda fit, work, link, gpus: f"{charts.digits(fit / work / gpus)} at most"),
+    }
+    choices = [models.choice(SPREAD_MODELS, "deepseek-v3"),
+               Choice("setup", "FP8 on", {name: name for name in SPREAD_ON}, "H200", "radio"),
+               Choice("gpus", "GPUs", _numbers((8, 16, 32, 64)), 8, "radio"),
+               Choice("attention", "Attention split over", _numbers((1, 4, 8)), 1, "radio", more={"2": 2}),
+               Choice("experts", "Each expert split over", _numbers((1, 8)), 1, "radio", more={"2": 2, "4": 4}),
+               Choice("context", "Tokens of context", _numbers((4096, 8192, 32768)), 8192, "radio")]
+    return TwoFaces(choices, tables, charts.parallel(), readouts, models.add)
