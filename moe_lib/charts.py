@@ -790,7 +790,7 @@ def chunks():
     rule = knee.transform_calculate(series=repr(binds)).mark_rule(strokeDash=[6, 4], strokeWidth=2, aria=False)
     says = knee.transform_calculate(text="format(datum.knee, ',.0f')", top="5e4")
     scale = alt.Scale(type="log", domain=[0.4, 5e4], nice=False)
-    return finish(alt.layer(
+    figure = finish(alt.layer(
         rule.encode(x=alt.X("knee:Q"), color=color),
         says.mark_text(align="left", dx=6, dy=8, aria=False).encode(
             x=alt.X("knee:Q"), y=alt.Y("top:Q", scale=scale), text="text:N"),
@@ -804,6 +804,8 @@ def chunks():
         "Milliseconds against the tokens of a chunk, log-log. The time to the first token falls with the chunk until a "
         "chunk is compute-bound, and then hardly. The pause that a chunk imposes on other sequences is flat until "
         "there, and then grows with the chunk.")
+    figure.config["legend"]["columns"] = 2
+    return figure
 
 
 def slowdown(context, predicted, measured):
@@ -1251,9 +1253,9 @@ def valley(batch, ratios, crossings, names):
     dots = alt.Chart(alt.Data(values=[row for name, at in last.items() for row in rows(
         batch=at, ratio=1, series=name, says=f"{np.floor(at):,.0f}")]))
     first = alt.Chart(alt.Data(values=rows(batch=[of[0] for of in crossings.values()], ratio=1, series=list(ratios))))
-    deepest = {name: (batch[int(np.argmax(of))], float(np.max(of))) for name, of in ratios.items()}
-    bottoms = alt.Chart(alt.Data(values=[row for name, (at, ratio) in deepest.items() for row in rows(
-        batch=at, ratio=ratio, series=name)]))
+    middle = {name: np.sqrt(of[0] * of[-1]) for name, of in crossings.items()}
+    inside = alt.Chart(alt.Data(values=[row for name, at in middle.items() for row in rows(
+        batch=at, ratio=np.interp(at, batch, ratios[name]), series=name)]))
     sides = alt.Chart(alt.Data(values=[{"batch": domain[0], "ratio": 0.24, "says": f"{names[0]} is faster"},
                                        {"batch": domain[0], "ratio": 12.5, "says": f"{names[1]} is faster"}]))
     big = {"fontWeight": "bold", "aria": False}
@@ -1265,7 +1267,7 @@ def valley(batch, ratios, crossings, names):
         first.mark_point(filled=True, size=110, opacity=1, aria=False).encode(x=x, y=y, color=color),
         dots.mark_point(filled=True, size=150, opacity=1, aria=False).encode(x=x, y=y, color=color),
         dots.mark_text(align="left", dx=9, dy=14, fontSize=18, **big).encode(x=x, y=y, color=color, text="says:N"),
-        bottoms.mark_text(dy=-16, fontSize=14, **big).encode(x=x, y=y, color=color, text="series:N"),
+        inside.mark_text(dy=-24, fontSize=14, **big).encode(x=x, y=y, color=color, text="series:N"),
         sides.mark_text(align="left", dx=10, fontSize=16, **big).encode(x=x, y=y, text="says:N"),
     ).properties(width=WIDTH, height=400),
         f"Step time of {names[0]} over that of {names[1]} against sequences, log-log, drawn downwards. "
