@@ -1,19 +1,22 @@
 """What a reader can move: `workshop`, `memory_bill`, `wall`, `coverage`, `speculation`, `roofline`, `context`,
-`chunks`, `offloading`, `parallel`, `predict`.
+`chunks`, `offloading`, `parallel`, `balance`, `predict`.
 
 A notebook cell ends in one line, such as ``controls.workshop()``; `two_faces` shows it live in JupyterLab and as an
 in-page chart everywhere else.
 """
 
 import functools
+import inspect
 import itertools
 
 import numpy as np
 
 from . import charts, routing
+from .balance import balance as balance_experts
+from .balance import max_over_mean, rank_times, rank_work
 from .hardware import DEVICES, LINKS, devices_needed
 from .models import CATALOG, dense_twin, from_config, from_counts
-from .offload import expert_slots, host_time, missed_bytes, reuse_hit_rate, token_time
+from .offload import expert_bytes, expert_slots, host_time, missed_bytes, reuse_hit_rate, token_time
 from .parallel import Layout, layout_sequences, link_time, problems, rank_resident_bytes, rank_step
 from .records import inclusion, router_loads, shipped
 from .roofline import attainable_flops_per_s, compute_bound_batch, ridge_point, speculation_gain, step_time
@@ -35,7 +38,7 @@ from .steps import (
 )
 from .two_faces import HALF_OCTAVES, Choice, TwoFaces, predict
 
-__all__ = ["chunks", "context", "coverage", "memory_bill", "offloading", "parallel", "predict", "roofline",
+__all__ = ["balance", "chunks", "context", "coverage", "memory_bill", "offloading", "parallel", "predict", "roofline",
            "speculation", "wall", "workshop"]
 
 PRECISIONS = {"BF16": "bf16", "FP8": "fp8", "4-bit": "fp4"}
@@ -599,7 +602,7 @@ LINE_CONTEXTS = np.rint(2 ** np.arange(10, 20.5, 0.5)).astype(int)
 
 
 def _tokens(count, never="never"):
-    return f"{count:,.0f} tokens" if np.isfinite(count) else never
+    return ("any context" if count == 0 else f"{count:,.0f} tokens") if np.isfinite(count) else never
 
 
 def context(config=None):
@@ -740,6 +743,8 @@ def chunks(config=None):
             f"{charts.digits(times(model, setup, prompt, chunk).sum())} ms"),
         "Longest pause": lambda model, setup, prompt, chunk: (
             f"{charts.digits(times(model, setup, prompt, chunk).max())} ms"),
+        "The dense twin's": lambda model, setup, prompt, chunk: (
+            f"{charts.digits(times(model, setup, prompt, chunk, twin=True).sum())} ms"),
         "Read in all": read,
         "Computing binds, attention aside": lambda model, setup: f"from {_tokens(knee(model, setup))}",
     }
@@ -978,3 +983,124 @@ def parallel(config=None):
                Choice("experts", "Each expert split over", _numbers((1, 8)), 1, "radio", more={"2": 2, "4": 4}),
                Choice("context", "Tokens of context", _numbers((4096, 8192, 32768)), 8192, "radio")]
     return TwoFaces(choices, tables, charts.parallel(), readouts, models.add)
+
+
+SPARES = (0, 1 / 8, 1 / 4, 1 / 2)  # spare slots over experts
+BALANCE_GPUS, BALANCE_BATCHES = (8, 16, 32), [b for b in HALF_OCTAVES if b >= 8]
+BALANCE_SKEWS = {f"1/rank^{exponent}": exponent for exponent in (0.25, 0.75)}  # more of them, live
+
+
+def balance(config=None):
+    """Copy and place the experts of a layer in FP8 on H200: loads before and after, the slowest GPU, and what it costs.
+
+    Popularity falls with rank as chosen, and ranks are dealt to the experts at random, once. Before, experts lie on the
+    GPUs in the order of their numbers. Bounds; no exchange between GPUs.
+
+    Parameters
+    ----------
+    config : path, dict or JSON text, optional
+        A reader's own config.json, instead of DeepSeek-V3.
+
+    Returns
+    -------
+    TwoFaces
+
+    Raises
+    ------
+    ValueError
+        If config cannot be counted (`from_config`), or its experts do not divide over 8, 16 or 32 GPUs.
+
+    >>> said = balance().readout(skew=1, slots=288, gpus=32, batch=64)
+    >>> print(said["Fullest GPU over mean"], "|", said["Slowest GPU"], "|", said["Spare experts take"])
+    4.74 → 1.00 | 52.6 → 52.5 µs (reading) | 2.55 GB a GPU
+    """
+    model, device = CATALOG["deepseek-v3"] if config is None else from_config(config), DEVICES["h200"]
+    E, k = int(model.num_experts), int(model.top_k)
+    dealt = [gpus for gpus in BALANCE_GPUS if E % gpus == 0]
+    if not dealt:
+        raise ValueError(f"num_experts must be a multiple of 8, got {E}")
+    static = sorted({E + gpus * round(share * E / gpus) for share in SPARES for gpus in dealt[-1:]})
+    rank = np.random.default_rng(0).permutation(E)
+
+    @functools.lru_cache(maxsize=512)
+    def held(skew, gpus, slots):
+        """Experts by slot, placed by load; in the order of their numbers for slots = 0; None where it cannot be."""
+        if (slots or E) % gpus:
+            return None
+        return balance_experts(loads(skew), gpus, slots).expert_of_slot[0] if slots else np.arange(E)
+
+    def loads(skew):
+        return zipf_inclusion(E, k, skew)[rank]
+
+    def work(skew, gpus, slots, batch):
+        return rank_work(loads(skew), held(skew, gpus, slots), gpus, int(batch))
+
+    def slowest(*chosen):
+        return float(rank_times(model, work(*chosen), device, "fp8", weight_bytes=1).max())
+
+    def evenness(skew, gpus, slots):
+        return float(max_over_mean(work(skew, gpus, slots, 1).tokens))
+
+    def sorted_loads(skew, gpus, slots):
+        tokens = work(skew, gpus, slots, 1).tokens
+        return {"skew": skew, "gpus": gpus, "at": np.arange(1, gpus + 1), "load": np.sort(tokens / tokens.mean())[::-1]}
+
+    def tables(selection):
+        batches, before, after, time = np.union1d(BALANCE_BATCHES, selection["batch"]).astype(int), [], [], []
+        for skew, gpus in itertools.product(selection["skew"], selection["gpus"]):
+            named = {"as numbered": [0], "placed, no spare": [E], "placed, these slots": selection["slots"]}
+            for series, every in named.items():
+                for slots in (slots for slots in every if held(skew, gpus, slots) is not None):
+                    key = {"slots": slots} if series == "placed, these slots" else {}
+                    time += charts.rows(series=series, skew=skew, gpus=gpus, **key, batch=batches, us=np.array(
+                        [1e6 * slowest(skew, gpus, slots, batch) for batch in batches]))
+                    if key:
+                        after += charts.rows(**sorted_loads(skew, gpus, slots), **key)
+                    elif not slots and held(skew, gpus, slots) is not None:
+                        before += charts.rows(**sorted_loads(skew, gpus, slots))
+        return {"before": before, "after": after, "time": time}
+
+    def possible(say):
+        @functools.wraps(say)
+        def checked(*args, **named):
+            chosen = inspect.signature(say).bind(*args, **named).arguments
+            for count, what in ((E, "experts"), (chosen["slots"], "slots")):
+                if count < E or count % chosen["gpus"]:
+                    return f"cannot be: {count:,} {what} on {chosen['gpus']:,} GPUs"
+            return say(*args, **named)
+
+        return checked
+
+    def fullest(skew, gpus, slots):
+        return f"{evenness(skew, gpus, 0):.2f} → {evenness(skew, gpus, slots):.2f}"
+
+    def seconds(skew, gpus, slots, batch):
+        first, last = (1e6 * slowest(skew, gpus, which, batch) for which in (0, slots))
+        reads = np.argmax(rank_times(model, of := work(skew, gpus, slots, batch), device, "fp8", weight_bytes=1))
+        reading = of.experts_touched[reads] * ridge_point(device, "fp8") / 2 > of.tokens[reads]
+        return f"{charts.digits(first)} → {charts.digits(last)} µs ({'reading' if reading else 'computing'})"
+
+    def against_none(skew, gpus, slots, batch):
+        ratio = slowest(skew, gpus, slots, batch) / slowest(skew, gpus, E, batch)
+        return f"{ratio:.2f} times the time with no spare"
+
+    def spare_bytes(gpus, slots):
+        return (slots - E) / gpus * model.num_moe_layers * expert_bytes(model, 1)
+
+    def cache(gpus, slots):
+        a_token = model.kv_bytes_per_token()
+        return f"{spare_bytes(gpus, slots) / a_token:,.0f} tokens a GPU" if a_token else "none to give"
+
+    readouts = {
+        "Fullest GPU over mean": possible(fullest),
+        "Slowest GPU": possible(seconds),
+        "These slots take": possible(against_none),
+        "Spare experts take": possible(lambda gpus, slots: f"{_amount(spare_bytes(gpus, slots))} a GPU"),
+        "Cache given up": possible(cache),
+    }
+    choices = [Choice("skew", "Popularity", SKEWS, 1, "radio", more=BALANCE_SKEWS),
+               Choice("slots", "Slots in all", _numbers(static), static[1],
+                      more=_numbers(n for n in (E + 8, E + 16, E + 48, 2 * E) if n not in static)),
+               Choice("gpus", "GPUs", _numbers(dealt), dealt[-1], more=_numbers((4, 64, 128))),
+               Choice("batch", "Tokens in a step, all GPUs", _numbers(BALANCE_BATCHES), 16384, "batch")]
+    return TwoFaces(choices, tables, charts.balance(), readouts)
