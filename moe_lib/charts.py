@@ -1275,7 +1275,12 @@ def valley(batch, ratios, crossings, names):
                    for name, of in crossings.items()))
 
 
-SHARED_BY = {1: "copied to every GPU", 2: "split over 2", 4: "split over 4", 8: "split over 8"}  # attention
+CANNOT_BE = "cannot be"
+
+
+def shared_by(num_gpus):
+    """How the attention is spread, by the GPUs that share one copy, as the frontier's legend has it."""
+    return f"split over {num_gpus}" if num_gpus > 1 else "attention on every GPU"
 
 
 def frontier():
@@ -1292,13 +1297,12 @@ def frontier():
               scale=alt.Scale(type="log", domain=list(xs), nice=False))
     y = log_axis("gpu", "tokens/s of a GPU, at most", ys, format=",d",
                  values=[20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000])
-    names = [f"attention {how}" if size == 1 else how for size, how in SHARED_BY.items()]
-    color = legend_colors([*names, "cannot be"], [MOE, CACHE, ALWAYS, DENSE, MUTED]).legend(
+    color = legend_colors([*map(shared_by, (1, 2, 4, 8)), CANNOT_BE], [*SPREAD, MUTED]).legend(
         symbolType="stroke", labelLimit=0)
     line, full, best = (alt.Chart(alt.NamedData(name)).transform_filter(key) for name in ("line", "full", "best"))
     target = alt.Chart(alt.NamedData("target")).transform_filter("datum.tpot == tpot")
     points = line.transform_flatten(["user", "gpu"])
-    dash = alt.StrokeDash("legal:N", legend=None, scale=alt.Scale(domain=[True, False], range=[[1, 0], [4, 4]]))
+    dash = alt.StrokeDash("legal:N", legend=None, scale=alt.Scale(domain=[True, False], range=[[1, 0], [2, 3]]))
     best = best.transform_filter("datum.tpot == tpot").transform_calculate(
         text="datum.batch + (datum.batch > 1 ? ' sequences' : ' sequence')")
     rule, at = target.transform_calculate(text="tpot + ' ms a token'", low=str(xs[0]), top=str(ys[1])), {"aria": False}

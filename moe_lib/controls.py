@@ -1,5 +1,5 @@
 """What a reader can move: `workshop`, `memory_bill`, `wall`, `coverage`, `speculation`, `roofline`, `context`,
-`chunks`, `offloading`, `parallel`, `balance`, `predict`.
+`chunks`, `offloading`, `parallel`, `balance`, `plan`, `predict`.
 
 A notebook cell ends in one line, such as ``controls.workshop()``; `two_faces` shows it live in JupyterLab and as an
 in-page chart everywhere else.
@@ -17,7 +17,8 @@ from .balance import max_over_mean, rank_times, rank_work
 from .hardware import DEVICES, LINKS, devices_needed
 from .models import CATALOG, dense_twin, from_config, from_counts
 from .offload import expert_bytes, expert_slots, host_time, missed_bytes, reuse_hit_rate, token_time
-from .parallel import Layout, layout_sequences, link_time, problems, rank_resident_bytes, rank_step
+from .parallel import Layout, layout_sequences, layouts, link_time, problems, rank_resident_bytes, rank_step
+from .plan import cost_per_million_tokens, time_per_token, time_to_first_token
 from .records import inclusion, router_loads, shipped
 from .roofline import attainable_flops_per_s, compute_bound_batch, ridge_point, speculation_gain, step_time
 from .routing import (
@@ -38,8 +39,8 @@ from .steps import (
 )
 from .two_faces import HALF_OCTAVES, Choice, TwoFaces, predict
 
-__all__ = ["balance", "chunks", "context", "coverage", "memory_bill", "offloading", "parallel", "predict", "roofline",
-           "speculation", "wall", "workshop"]
+__all__ = ["balance", "chunks", "context", "coverage", "memory_bill", "offloading", "parallel", "plan", "predict",
+           "roofline", "speculation", "wall", "workshop"]
 
 PRECISIONS = {"BF16": "bf16", "FP8": "fp8", "4-bit": "fp4"}
 WEIGHT_BYTES = {"bf16": 2, "fp8": 1, "fp4": 0.5}
@@ -1104,3 +1105,128 @@ def balance(config=None):
                Choice("gpus", "GPUs", _numbers(dealt), dealt[-1], more=_numbers((4, 64, 128))),
                Choice("batch", "Tokens in a step, all GPUs", _numbers(BALANCE_BATCHES), 16384, "batch")]
     return TwoFaces(choices, tables, charts.balance(), readouts)
+
+
+PLAN_MODELS = ("deepseek-v3", "qwen3-235b-a22b", "glm-4.5", "mixtral-8x7b")
+PLAN_ON = ("h100", "h200", "b200", "mi300x")
+PLAN_GPUS = (2, 4, 8)
+PLAN_CONTEXTS = (2048, 8192, 32768)
+PLAN_TARGETS = (8, 10, 12, 15, 20, 25, 30, 40, 60, 100)  # milliseconds a token
+PLAN_PRICES = (1, 2, 3, 4, 6)  # a GPU-hour
+MOST_PLANNED = 65536  # sequences
+
+
+def plan(config=None):
+    """Your frontier: every way to spread a model over the GPUs of a node, and the best that meets a target.
+
+    Weights in FP8 with a scale for 128 x 128 of them, caches in BF16. Bounds: nothing that GPUs send is counted, so how
+    the experts are cut makes no difference; the line and the name are those of the legal layout that cuts them least.
+
+    Parameters
+    ----------
+    config : path, dict or JSON text, optional
+        A reader's own config.json, added to the models and chosen.
+
+    Returns
+    -------
+    TwoFaces
+
+    Raises
+    ------
+    ValueError
+        If config cannot be counted (`from_config`).
+
+    >>> setting = {"model": "deepseek-v3", "device": "h200", "gpus": 8, "context": 8192, "tpot": 30, "price": 2}
+    >>> print(*list(plan().readout(**setting).values())[:4], sep=" | ")
+    DP8+EP8 | 504 sequences | 28.0 ms | 232 ms
+    """
+    models = _Models(config)
+
+    @functools.lru_cache(maxsize=4096)
+    def lines(model, device, gpus, context):
+        """{GPUs that share the attention: (layout, why not, seconds of steps of 1, 2, .. the most sequences)}."""
+        found, of = {}, models[model]
+        for layout in sorted(layouts(of, gpus), key=lambda layout: layout.expert_tp):
+            why = problems(of, layout, weight_block=128)
+            if layout.attention_tp in found and (why or not found[layout.attention_tp][1]):
+                continue
+            most = layout_sequences(of, layout, DEVICES[device].usable_bytes, weight_bytes=1, context=context)
+            batches = np.arange(1, min(most, MOST_PLANNED) + 1)
+            found[layout.attention_tp] = layout, why, time_per_token(of, batches, layout, DEVICES[device],
+                                                                     context=context, weight_bytes=1)
+        return {tp: line for tp, line in found.items() if line[2].size}
+
+    def best(model, device, gpus, context, tpot):
+        """(layout, sequences, seconds a step) with most tokens/s of the layouts that can be; None if none is."""
+        found = []
+        for layout, why, seconds in lines(model, device, gpus, context).values():
+            sequences = int(np.searchsorted(seconds, tpot / 1e3, "right"))
+            if sequences and not why:
+                found.append((layout, sequences, seconds[sequences - 1]))
+        return max(found, key=lambda point: (round(point[1] / point[2] / gpus, 6), -point[0].expert_tp), default=None)
+
+    def tables(selection):
+        line, full, ring, target = [], [], [], charts.rows(
+            tpot=np.array(selection["tpot"]), user=1e3 / np.array(selection["tpot"], float))
+        for chosen in itertools.product(*(selection[name] for name in ("model", "device", "gpus", "context"))):
+            key, gpus = "|".join(map(str, chosen)), chosen[2]
+            for tp, (layout, why, seconds) in lines(*chosen).items():
+                sequences = np.unique([*(2 ** np.arange(17))[2 ** np.arange(17) < seconds.size], seconds.size])
+                each = seconds[sequences - 1]
+                points = charts.rows(user=1 / each, gpu=sequences / each / gpus)
+                named = {"key": key, "layout": str(layout), "legal": not why,
+                         "series": charts.shared_by(tp) if not why else charts.CANNOT_BE}
+                line.append({**named, **{name: [point[name] for point in points] for name in ("user", "gpu")}})
+                full.append({**named, **points[-1], "batch": seconds.size})
+            for tpot in selection["tpot"]:
+                if point := best(*chosen, tpot):
+                    layout, sequences, each = point
+                    ring += charts.rows(key=key, tpot=tpot, layout=str(layout), batch=sequences, user=1 / each,
+                                        gpu=sequences / each / gpus)
+        return {"line": line, "full": full, "best": ring, "target": target}
+
+    def told(say):
+        def checked(model, device, gpus, context, tpot):
+            if point := best(model, device, gpus, context, tpot):
+                return say(model, gpus, context, device, *point)
+            of = lines(model, device, gpus, context)
+            return "target too short" if of else "does not fit"
+
+        return checked
+
+    def first_token(model, gpus, context, device, layout, sequences, each):
+        seconds = time_to_first_token(models[model], context, layout, DEVICES[device], weight_bytes=1)
+        return f"{charts.digits(1e3 * seconds)} ms"
+
+    def cost(model, device, gpus, context, tpot, price):
+        def say(model, gpus, context, device, layout, sequences, each):
+            return f"$ {cost_per_million_tokens(sequences / each, price * gpus):.2f}"
+
+        return told(say)(model, device, gpus, context, tpot)
+
+    def left_out(model, device, gpus, context):
+        of = models[model]
+        why = {reason for layout in layouts(of, gpus) for reason in problems(of, layout, weight_block=128)}
+        if not lines(model, device, gpus, context):
+            why.add(f"the weights need {devices_needed(resident_bytes(of, weight_bytes=1), DEVICES[device]):,} GPUs")
+        return "; ".join(sorted(why)) or "no layout"
+
+    readouts = {
+        "Best layout": told(lambda model, gpus, context, device, layout, sequences, each: str(layout)),
+        "Sequences at once": told(lambda model, gpus, context, device, layout, sequences, each: (
+            f"{sequences:,} sequence{'s' if sequences > 1 else ''}")),
+        "Time per token": told(lambda model, gpus, context, device, layout, sequences, each: (
+            f"{charts.digits(1e3 * each)} ms")),
+        "To the first token": told(first_token),
+        "Tokens/s of a GPU": told(lambda model, gpus, context, device, layout, sequences, each: (
+            f"{charts.digits(sequences / each / gpus)}")),
+        "A million tokens": cost,
+        "Cannot be": left_out,
+    }
+    choices = [models.choice(PLAN_MODELS, "deepseek-v3"), _device(PLAN_ON, COMPUTING),
+               Choice("gpus", "GPUs", _numbers(PLAN_GPUS), 8, "radio", more=_numbers([1])),
+               Choice("context", "Tokens of context", _numbers(PLAN_CONTEXTS), 8192, "radio",
+                      more=_numbers([512, 131072])),
+               Choice("tpot", "Target, ms a token", _numbers(PLAN_TARGETS), 20, "batch"),
+               Choice("price", "Dollars a GPU-hour", _numbers(PLAN_PRICES), 2, "radio")]
+    return TwoFaces(choices, tables, charts.frontier(), readouts, models.add)

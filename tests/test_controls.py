@@ -29,7 +29,8 @@ def page(workshop):
     return workshop.static()
 
 
-@pytest.fixture(scope="module", params=["workshop", "memory_bill", "wall", "coverage", "speculation", "roofline"])
+@pytest.fixture(scope="module", params=["workshop", "memory_bill", "wall", "coverage", "speculation", "roofline",
+                                        "offloading", "context", "chunks"])
 def faces(request):
     """(a control, the page's face of it)."""
     control = getattr(controls, request.param)()
