@@ -8,6 +8,7 @@ in-page chart everywhere else.
 import functools
 import inspect
 import itertools
+import textwrap
 
 import numpy as np
 
@@ -744,7 +745,7 @@ def chunks(config=None):
             f"{charts.digits(times(model, setup, prompt, chunk).sum())} ms"),
         "Longest pause": lambda model, setup, prompt, chunk: (
             f"{charts.digits(times(model, setup, prompt, chunk).max())} ms"),
-        "The dense twin's": lambda model, setup, prompt, chunk: (
+        "First token, dense twin": lambda model, setup, prompt, chunk: (
             f"{charts.digits(times(model, setup, prompt, chunk, twin=True).sum())} ms"),
         "Read in all": read,
         "Computing binds, attention aside": lambda model, setup: f"from {_tokens(knee(model, setup))}",
@@ -1165,8 +1166,19 @@ def plan(config=None):
                 found.append((layout, sequences, seconds[sequences - 1]))
         return max(found, key=lambda point: (round(point[1] / point[2] / gpus, 6), -point[0].expert_tp), default=None)
 
+    def barred(model, device, gpus, context):
+        """{why not: layouts that cannot be}; the reasons alone, where nothing fits."""
+        of, found = models[model], {}
+        for layout in layouts(of, gpus):
+            for why in problems(of, layout, weight_block=128):
+                found.setdefault(why, []).append(str(layout))
+        if not lines(model, device, gpus, context):
+            needed = devices_needed(resident_bytes(of, weight_bytes=1), DEVICES[device])
+            return {f"nothing fits: the weights need {needed:,} of these GPUs": []}
+        return found
+
     def tables(selection):
-        line, full, ring, target = [], [], [], charts.rows(
+        line, full, ring, grey, target = [], [], [], [], charts.rows(
             tpot=np.array(selection["tpot"]), user=1e3 / np.array(selection["tpot"], float))
         for chosen in itertools.product(*(selection[name] for name in ("model", "device", "gpus", "context"))):
             key, gpus = "|".join(map(str, chosen)), chosen[2]
@@ -1183,14 +1195,17 @@ def plan(config=None):
                     layout, sequences, each = point
                     ring += charts.rows(key=key, tpot=tpot, layout=str(layout), batch=sequences, user=1 / each,
                                         gpu=sequences / each / gpus)
-        return {"line": line, "full": full, "best": ring, "target": target}
+            said = "\n".join(textwrap.fill(text, 34) for why, of in barred(*chosen).items()
+                             for text in [*(["cannot be: " + ", ".join(of)] if of else []), why])
+            grey += charts.rows(key=key, text=said) if said else []
+        return {"line": line, "full": full, "best": ring, "target": target, "barred": grey}
 
     def told(say):
         def checked(model, device, gpus, context, tpot):
             if point := best(model, device, gpus, context, tpot):
                 return say(model, gpus, context, device, *point)
             of = lines(model, device, gpus, context)
-            return "target too short" if of else "does not fit"
+            return "none meets the target" if of else "does not fit"
 
         return checked
 
@@ -1205,11 +1220,7 @@ def plan(config=None):
         return told(say)(model, device, gpus, context, tpot)
 
     def left_out(model, device, gpus, context):
-        of = models[model]
-        why = {reason for layout in layouts(of, gpus) for reason in problems(of, layout, weight_block=128)}
-        if not lines(model, device, gpus, context):
-            why.add(f"the weights need {devices_needed(resident_bytes(of, weight_bytes=1), DEVICES[device]):,} GPUs")
-        return "; ".join(sorted(why)) or "no layout"
+        return "; ".join(barred(model, device, gpus, context)) or "none"
 
     readouts = {
         "Best layout": told(lambda model, gpus, context, device, layout, sequences, each: str(layout)),
@@ -1221,7 +1232,7 @@ def plan(config=None):
         "Tokens/s of a GPU": told(lambda model, gpus, context, device, layout, sequences, each: (
             f"{charts.digits(sequences / each / gpus)}")),
         "A million tokens": cost,
-        "Cannot be": left_out,
+        "Layouts that cannot be": left_out,
     }
     choices = [models.choice(PLAN_MODELS, "deepseek-v3"), _device(PLAN_ON, COMPUTING),
                Choice("gpus", "GPUs", _numbers(PLAN_GPUS), 8, "radio", more=_numbers([1])),

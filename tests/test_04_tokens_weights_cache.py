@@ -154,8 +154,10 @@ def test_the_context_control_draws_what_decode_step_reads(context):
 def test_the_context_control_knows_the_worked_example(context):
     said = context.readout(model="deepseek-v3", precision="bf16", batch=64, context=131072)
     assert said["As many bytes from"] == "259,875 tokens" and said["As many FLOP from"] == "4,311 tokens"
-    windows = context.readout(model="plate-deepseek-v3", precision="bf16", batch=64, context=131072)
-    assert windows["As many bytes from"] == "never" and windows["Cache read"] == "0 MB"
+    plate = context.readout(model="plate-deepseek-v3", precision="bf16", batch=64, context=131072)
+    assert plate["As many bytes from"] == "never" and plate["Cache read"] == "0 MB"
+    states = context.readout(model="qwen3.6-35b-a3b", precision="fp8", batch=1024, context=1024)
+    assert states["As many bytes from"] == "any context"
 
 
 def test_the_chunk_control_draws_what_prefill_bounds(chunks):
