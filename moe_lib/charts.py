@@ -1287,24 +1287,30 @@ def frontier():
     """Tokens/s of a user against tokens/s of a GPU: a line a layout, a dot a batch, a cross where caches fill the GPUs.
 
     Data sets: ``line`` (key, layout, series, legal, and the lists user, gpu), ``full`` (key, layout, series, legal,
-    user, gpu, batch), ``best`` (key, tpot, user, gpu, batch, layout), ``target`` (tpot, user). The key names model,
-    device, gpus and context, the choices beside tpot. Illegal layouts are grey.
+    user, gpu, batch), ``best`` (key, tpot, user, gpu, batch, layout), ``target`` (tpot, user), ``barred`` (key, text in
+    lines: which layouts cannot be, and why). The key names model, device, gpus and context, the choices beside tpot.
+    Illegal layouts are grey.
     """
-    xs, ys = (10, 2000), (20, 20000)
+    xs, ys = (10, 5000), (20, 40000)
     key = "datum.key == model + '|' + device + '|' + gpus + '|' + context"
     x = alt.X("user:Q", title="tokens/s of a user, at most",
-              axis=alt.Axis(values=[10, 20, 50, 100, 200, 500, 1000, 2000], format=",d", labelOverlap=True),
+              axis=alt.Axis(values=[10, 20, 50, 100, 200, 500, 1000, 2000, 5000], format=",d", labelOverlap=True),
               scale=alt.Scale(type="log", domain=list(xs), nice=False))
     y = log_axis("gpu", "tokens/s of a GPU, at most", ys, format=",d",
-                 values=[20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000])
-    color = legend_colors([*map(shared_by, (1, 2, 4, 8)), CANNOT_BE], [*SPREAD, MUTED]).legend(
-        symbolType="stroke", labelLimit=0)
+                 values=[20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 40000])
+    names = [*map(shared_by, (1, 2, 4, 8))]
+    color = legend_colors([*names, CANNOT_BE], [*SPREAD, MUTED]).legend(symbolType="stroke", labelLimit=0, values=names)
     line, full, best = (alt.Chart(alt.NamedData(name)).transform_filter(key) for name in ("line", "full", "best"))
     target = alt.Chart(alt.NamedData("target")).transform_filter("datum.tpot == tpot")
     points = line.transform_flatten(["user", "gpu"])
     dash = alt.StrokeDash("legal:N", legend=None, scale=alt.Scale(domain=[True, False], range=[[1, 0], [2, 3]]))
     best = best.transform_filter("datum.tpot == tpot").transform_calculate(
         text="datum.batch + (datum.batch > 1 ? ' sequences' : ' sequence')")
+    one = line.transform_calculate(user="datum.user[0]", gpu="datum.gpu[0]",
+                                   text=f"datum.layout + (datum.legal ? '' : ' {CANNOT_BE}')")
+    beside, away = ({"expr": f"datum.user > 1500 ? {far} : {near}"} for far, near in (("'right'", "'left'"), (-9, 9)))
+    barred = alt.Chart(alt.NamedData("barred")).transform_filter(key).transform_calculate(
+        right=str(xs[1]), top=str(ys[1]))
     rule, at = target.transform_calculate(text="tpot + ' ms a token'", low=str(xs[0]), top=str(ys[1])), {"aria": False}
     side = {"expr": "datum.user > 400 ? 'right' : 'left'"}
     return finish(alt.layer(
@@ -1317,7 +1323,9 @@ def frontier():
         points.mark_point(filled=True, size=26, opacity=1, clip=True, **at).encode(x=x, y=y, color=color),
         full.mark_point(shape="cross", filled=True, angle=45, size=150, opacity=1, clip=True, **at).encode(
             x=x, y=y, color=color),
-        full.mark_text(align="right", dx=-9, dy=-2, clip=True, **at).encode(x=x, y=y, color=color, text="layout:N"),
+        one.mark_text(align=beside, dx=away, clip=True, **at).encode(x=x, y=y, color=color, text="text:N"),
+        barred.mark_text(align="right", baseline="top", lineBreak="\n", dx=-6, dy=26, color=MUTED, **at).encode(
+            x=alt.X("right:Q"), y=alt.Y("top:Q"), text="text:N"),
         best.mark_point(size=260, strokeWidth=3, color="currentColor", filled=False, opacity=1, clip=True, **at).encode(
             x=x, y=y),
         best.mark_text(align="left", dx=13, dy=-9, fontWeight="bold", fontSize=14, clip=True, **at).encode(
