@@ -2,36 +2,48 @@
 
 import argparse
 import difflib
+import math
 import os
 import sys
 import textwrap
 
 from ._arguments import require
-from .hardware import DEVICES, USABLE_SHARE, devices_needed
+from .hardware import DEVICES, LINKS, USABLE_SHARE, devices_needed
 from .models import CATALOG, from_config
+from .parallel import rank_resident_bytes
+from .plan import plan
 from .roofline import compute_time, memory_time, ridge_point, step_time
 from .steps import bytes_per_weight, decode_step, resident_bytes, sequences_that_fit
 
 
 def main(argv=None):
-    """Print the summary; a bad argument ends in one sentence on stderr and exit status 2."""
+    """Print the summary and the plan; a bad argument ends in one sentence on stderr and exit status 2."""
     parser = argparse.ArgumentParser(prog="python -m moe_lib", description="What a model holds, reads and computes.")
     add, default = parser.add_argument, "(default: %(default)s)"
     add("model", nargs="?", default="", help="a name of the catalogue, or the path of a config.json")
-    add("--list", action="store_true", help="show the catalogue and the devices")
+    add("--list", action="store_true", help="show the catalogue, the devices and the links")
     add("--family", help="read the config.json as this model_type")
     add("--device", default="h200", help=f"a name of --list {default}")
     add("--gpus", type=int, default=8, help=f"number of devices {default}")
-    add("--batch", type=int, default=64, help=f"sequences, one token each in a step {default}")
+    add("--batch", type=int, help="sequences, one token each in a step (default: 64; in the plan the most that fit)")
     add("--context", type=int, default=8192, help=f"tokens cached per sequence {default}")
     add("--weight-bits", metavar="BITS", help="such as 4.25, or routed_experts=4.25,default=16 (default: as released)")
     add("--kv-bits", type=float, default=16, metavar="BITS", help=f"bits per cached value {default}")
     add("--dtype", help="format of the arithmetic (default: fp8 for 8-bit weights where the device has it, else bf16)")
+    plans = parser.add_argument_group("plan of layouts").add_argument
+    plans("--tpot-ms", type=float, metavar="MS", help="most milliseconds per output token")
+    plans("--price", type=float, help="of one device per hour: adds the cost of a million output tokens")
+    plans("--overhead", metavar="T0_MS,EFFICIENCY", help="a step takes T0 + bound / EFFICIENCY (default: 0,1)")
+    plans("--prompt", type=int, metavar="TOKENS", help="behind the time to the first token (default: the context)")
+    plans("--chunk", type=int, metavar="TOKENS", help="of a prompt that go through at once (default: all)")
+    plans("--weight-block", type=int, metavar="N", help="weights along a side that share a scale, such as 128")
+    plans("--link", help="between the devices of a node (default: exchanges are not counted)")
+    plans("--network", help="between nodes of 8")
     options = parser.parse_args(argv)
     if not options.model and not options.list:
         parser.error("give a model of the catalogue or the path of a config.json; --list names those known")
     try:
-        text = "\n".join(_catalogue() if options.list else _summary(options))
+        text = "\n".join(_catalogue() if options.list else _report(options))
     except ValueError as problem:
         parser.error(str(problem))
     try:
@@ -77,28 +89,38 @@ def _catalogue():
     for slug, device in DEVICES.items():
         peak = f"{device.peak() / 1e12:15,.0f}" if device.peak_flops_per_s else f"{'-':>15}"
         yield f"{slug:30}{device.visible_bytes / 1e9:10,.1f}{device.bandwidth_bytes_per_s / 1e12:10,.2f}{peak}"
+    yield f"\n{'link, one way':30}{'GB/s':>10}"
+    yield from (f"{slug:30}{link.bytes_per_s / 1e9:10,.1f}" for slug, link in LINKS.items())
 
 
 def _row(label, value, decimals=0, unit="", remark=""):
     return f"  {label:26}{value:19,.{decimals}f} {unit:10} {remark}".rstrip()
 
 
-def _summary(options):
-    require("--gpus and --batch", [options.gpus, options.batch], 1)
+def _report(options):
+    name, batch, gpus = options.model, 64 if options.batch is None else options.batch, options.gpus
+    require("--gpus and --batch", [gpus, batch], 1)
     require("--kv-bits", options.kv_bits, 0, 64)
-    name, batch, gpus = options.model, options.batch, options.gpus
     own = options.family or (name not in CATALOG and os.path.exists(name))
     model = from_config(name, family=options.family) if own else _find(name, CATALOG, "a file or a known model")
     device, weight_bytes = _find(options.device, DEVICES, "a known device"), _weight_bytes(options.weight_bits)
     cache = {"context": options.context, "kv_bytes": options.kv_bits / 8}
+    dtype = options.dtype or _implied_dtype(model, device, weight_bytes)
     step = decode_step(model, batch, weight_bytes=weight_bytes, **cache)
     yield from _facts(model, options.weight_bits)
     yield f"\nOne decode step, batch {batch:,}, {options.context:,} tokens cached per sequence (1 GB = 1e9 bytes)"
     yield from _step(model, step)
     yield f"\nTime of that step on {gpus} x {device.name}: published peaks, an even split, no communication"
-    yield from _time(step, device, options.dtype or _implied_dtype(model, device, weight_bytes), gpus)
+    yield from _time(step, device, dtype, gpus)
     yield f"\nResident on {gpus} x {device.name}: an even split, nothing held twice"
     yield from _resident(model, device, gpus, batch, weight_bytes, cache)
+    sequences = f"batch {batch:,}" if options.batch else "the largest batch that fits"
+    target = "" if options.tpot_ms is None else f", at most {options.tpot_ms:g} ms a token"
+    yield f"\nLayouts over {gpus} x {device.name}, best first: {sequences}{target}"
+    if dtype:
+        yield from _layouts(model, device, options, cache | {"weight_bytes": weight_bytes, "dtype": dtype})
+    else:
+        yield "  none: this device has no published peak FLOP/s"
 
 
 def _facts(model, weight_bits):
@@ -157,6 +179,60 @@ def _resident(model, device, gpus, batch, weight_bytes, cache):
     yield _row("sequences that fit", most, 0, "at most")
     yield _row("devices needed", devices_needed(weights, device), 0, "at least", "for the weights")
     yield _row("", devices_needed(both, device), 0, "at least", "for weights and caches")
+
+
+def _layouts(model, device, options, settings):
+    links = {name: _find(slug, LINKS, "a known link") if slug else None
+             for name, slug in {"link": options.link, "network": options.network}.items()}
+    if links["network"] and not links["link"]:
+        raise ValueError("--network must come with a --link")
+    target = None if options.tpot_ms is None else require("--tpot-ms", options.tpot_ms, 1e-6) / 1e3
+    overhead = _overhead(options.overhead)
+    rows = plan(model, device, options.gpus, batch=options.batch, tpot=target, overhead=overhead,
+                price_per_hour=options.price, prompt=options.prompt, chunk=options.chunk,
+                weight_block=options.weight_block, **links, **settings)
+    times = f"{overhead[0] * 1e3:g} ms + bound / {overhead[1]:g}" if options.overhead else "lower bounds"
+    over = " and ".join(filter(None, (options.link, options.network)))
+    yield f"  Times are {times}, exchanges {f'over {over}' if over else 'not counted'}."
+    yield "  Sequences that fit and in a step; tokens/s of a user, of a GPU, and of a GPU that does only prompts."
+    yield (f"  {'attention':10}{'experts':26}{'fit':>9}{'batch':>10}{'TPOT ms':>10}{'TTFT ms':>9}{'user':>9}{'GPU':>8}"
+           f"{'prompts':>8}{'cost/1e6' if options.price is not None else '':>9}").rstrip()
+    alike = {}  # layouts of the same numbers, or problem, share a line
+    for row in rows:
+        attention, _, experts = str(row.layout).partition("+")
+        experts = experts or attention if model.num_moe_layers else "none"
+        weights = rank_resident_bytes(model, row.layout, weight_bytes=settings["weight_bytes"]) / 1e9
+        too_large = f"no sequence fits: {weights:,.1f} GB of weights, {device.usable_bytes / 1e9:,.1f} GB usable"
+        if row.problems:
+            alike.setdefault(("", row.problems[0]), []).append(f"{attention}+{experts}")
+        else:
+            alike.setdefault((f"{attention:10}", _numbers(row, target, too_large)), []).append(experts)
+    for (attention, text), names in alike.items():
+        names = textwrap.shorten(", ".join(names), 26 if attention else 31, placeholder=" ...")
+        line = f"  {attention}{names:{26 if attention else 32}}{text}"
+        yield textwrap.fill(line, 110, subsequent_indent=" " * 34, break_on_hyphens=False)
+
+
+def _numbers(row, target, too_large):
+    """The numbers of a legal layout, or why it has none."""
+    if row.max_sequences == 0:
+        return f"  {too_large}"
+    if not row.fits:
+        return f"  no more than {row.max_sequences:,.0f} sequences fit"
+    if target is not None and row.tpot > target:
+        return f"  a step of batch {max(row.batch, 1):,} takes {row.tpot * 1e3:,.2f} ms"
+    cost = row.cost_per_million_tokens
+    return (f"{row.max_sequences:9,.0f}{row.batch:10,}{row.tpot * 1e3:10,.2f}{row.ttft * 1e3:9,.0f}"
+            f"{row.tokens_per_s_per_user:9,.1f}{row.tokens_per_s_per_gpu:8,.0f}{row.prefill_tokens_per_s_per_gpu:8,.0f}"
+            f"{'' if math.isnan(cost) else f'{cost:9,.2f}'}")
+
+
+def _overhead(text):
+    try:
+        t0, efficiency = map(float, (text or "0,1").split(","))
+    except ValueError:
+        raise ValueError(f"--overhead must be two numbers, T0_MS,EFFICIENCY, got {text!r}") from None
+    return t0 / 1e3, efficiency
 
 
 if __name__ == "__main__":

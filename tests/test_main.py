@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from moe_lib.__main__ import main
-from moe_lib.hardware import DEVICES, devices_needed
+from moe_lib.hardware import DEVICES, LINKS, devices_needed
 from moe_lib.models import CATALOG
+from moe_lib.plan import plan
 from moe_lib.roofline import ridge_point, step_time
 from moe_lib.steps import decode_step, resident_bytes, sequences_that_fit
 
@@ -25,7 +26,7 @@ def rows(capsys):
     def run(*argv):
         main([str(argument) for argument in argv])
         text, numbers, label = capsys.readouterr().out, {}, ""
-        for line in text.splitlines():
+        for line in text.partition("\nLayouts over")[0].splitlines():
             found = re.match(r"  (.{26})([ \d,.]{18}\d| {16}inf)(?: (.{0,10}))?", line)
             if found:
                 label = found[1].strip() or f"{label}, second line"
@@ -37,6 +38,25 @@ def rows(capsys):
 
 def printed(value, decimals):
     return pytest.approx(value, abs=0.5 * 10**-decimals * (1 + 1e-9))
+
+
+@pytest.fixture
+def layouts(capsys):
+    """A function: arguments in, the table of layouts out, {(attention, experts): numbers or reason}."""
+
+    def run(*argv):
+        main([str(argument) for argument in argv])
+        lines = capsys.readouterr().out.partition("\nLayouts over")[2].splitlines()
+        assert lines and max(map(len, lines)) <= 110
+        rows = [re.match(r"  (TP\w+|DP\w+|1 GPU) +((?:(?:EP|TP|none|1 GPU)\w*(?:, )?)+)(?: \.\.\.)? +(.*)", line)
+                for line in lines]
+        return {(row[1], row[2]): row[3] for row in rows if row}
+
+    return run
+
+
+def numbers_of(text):
+    return [float(number.replace(",", "")) for number in text.split()]
 
 
 def refused(capsys, *argv):
@@ -154,6 +174,53 @@ def test_nothing_is_called_memory_and_a_gigabyte_is_defined(rows):
         assert max(map(len, text.splitlines())) <= 120
 
 
+# the plan of layouts
+
+
+def test_the_plan_shows_the_library_s_numbers_best_first(layouts):
+    table = layouts("deepseek-v3", "--batch", 64, "--context", 4096, "--price", 2, "--link", "nvlink4", "--chunk", 2048)
+    best = plan(V3, H200, 8, context=4096, batch=64, price_per_hour=2, link=LINKS["nvlink4"], chunk=2048)
+    row, shown = best[0], numbers_of(next(iter(table.values())))
+    values = [row.max_sequences, row.batch, row.tpot * 1e3, row.ttft * 1e3, *row[7:]]
+    assert shown == [printed(*pair) for pair in zip(values, (0, 0, 2, 0, 1, 0, 0, 2), strict=True)]
+    per_gpu = [numbers_of(text)[5] for text in table.values()]
+    assert per_gpu == sorted(per_gpu, reverse=True) and len(per_gpu) == 4
+
+
+def test_without_a_batch_the_plan_takes_the_largest_within_the_target_and_the_summary_64(layouts, rows):
+    argv = "deepseek-v3", "--context", 8192, "--tpot-ms", 30, "--weight-bits", 8
+    tp8, = (row for row in plan(V3, H200, 8, context=8192, tpot=0.03, weight_bytes=1) if str(row.layout) == "TP8")
+    assert numbers_of(layouts(*argv)["TP8", "EP8, TP2xEP4, TP4xEP2, TP8"])[1] == tp8.batch
+    text, _ = rows(*argv)
+    assert "One decode step, batch 64," in text and "the largest batch that fits, at most 30 ms a token" in text
+
+
+def test_an_overhead_is_in_every_time(layouts):
+    plain, slower = (next(iter(layouts("mixtral-8x7b", "--batch", 8, "--overhead", f"{t0},0.5").values()))
+                     for t0 in (0, 7))
+    assert numbers_of(slower)[2:4] == pytest.approx([7 + ms for ms in numbers_of(plain)[2:4]], abs=1)
+
+
+def test_a_layout_without_numbers_says_why(rows, layouts):
+    text, _ = rows("qwen3-235b-a22b", "--weight-block", 128, "--weight-bits", 8)
+    assert re.search(r"  TP\w+\+TP8, .*  experts: a width of 1,536 over 8 GPUs leaves 192 each, no whole", text)
+    table = layouts("deepseek-v3", "--batch", 128, "--context", 16384, "--tpot-ms", 26)
+    assert [text[:12] for text in list(table.values())[1:]] == ["a step of ba", "no more than", "no more than"]
+    assert layouts("llama-3.1-70b", "--gpus", 2, "--device", "h100")["DP2", "none"].startswith("no sequence fits: 141")
+
+
+def test_every_layout_stands_in_one_line(layouts):
+    table = layouts("mixtral-8x7b", "--gpus", 4)
+    assert sum(len(experts.split(", ")) for _, experts in table) == 3 * 3
+    assert list(layouts("mixtral-8x7b", "--gpus", 1)) == [("1 GPU", "1 GPU")]
+    assert {experts for _, experts in layouts("llama-3.1-70b")} == {"none"}
+
+
+def test_a_device_without_a_published_peak_has_no_plan(capsys):
+    main(["gpt-oss-120b", "--device", "m4-max"])
+    assert capsys.readouterr().out.endswith("  none: this device has no published peak FLOP/s\n")
+
+
 # a reader's own model, and the lists
 
 
@@ -167,10 +234,10 @@ def test_a_config_of_one_s_own_is_counted(rows, tmp_path):
     assert rows(tmp_path, "--family", "llama")[1]["total", ""] == 2920
 
 
-def test_the_list_names_every_model_and_every_device(capsys):
+def test_the_list_names_every_model_device_and_link(capsys):
     main(["--list"])
     names = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line}
-    assert set(CATALOG) | set(DEVICES) <= names
+    assert {*CATALOG, *DEVICES, *LINKS} <= names
 
 
 # errors
@@ -193,6 +260,16 @@ def test_the_list_names_every_model_and_every_device(capsys):
     (["jamba", "--weight-bits", "experts=4,default=16"], "got the keys experts, default"),
     (["jamba", "--weight-bits", "-4"], "--weight-bits must be within 0.1..64, got -4.0"),
     (["nofile", "--family", "llama"], "config must be a readable file, got 'nofile'"),
+    (["jamba", "--tpot-ms", 0], "--tpot-ms must be at least 1e-06, got 0.0"),
+    (["jamba", "--price", -1], "price_per_hour must be at least 0, got -1.0"),
+    (["jamba", "--overhead", "3"], "--overhead must be two numbers, T0_MS,EFFICIENCY, got '3'"),
+    (["jamba", "--overhead", "3,0"], "efficiency of overhead must be at least"),
+    (["jamba", "--prompt", 0], "prompt must be whole and at least 1, got 0"),
+    (["jamba", "--chunk", 0], "chunk must be whole and at least 1, got 0"),
+    (["jamba", "--weight-block", 0], "weight_block must be whole and at least 1, got 0"),
+    (["jamba", "--link", "nvlink9"], "'nvlink9' is not a known link; did you mean nvlink"),
+    (["jamba", "--network", "ib-ndr"], "--network must come with a --link"),
+    (["jamba", "--gpus", 16, "--link", "nvlink4"], "network must be a Link"),
 ])
 def test_a_bad_argument_ends_in_one_sentence_and_status_2(capsys, argv, message):
     *usage, last = refused(capsys, *argv).strip().splitlines()
