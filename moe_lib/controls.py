@@ -848,7 +848,7 @@ def offloading(config=None):
         """Say it for whole slots held, or why nothing can be said."""
         def checked(model, device, way, precision, reuse):
             if not possible(device, way):
-                return f"cannot be: {DEVICES[device].name} has no NVLink-C2C"
+                return "cannot be: this card has no NVLink-C2C"
             held = card(model, device, precision)
             return say(model, device, way, precision, reuse, held) if held >= 0 else "cannot be: the rest does not fit"
 
@@ -868,11 +868,11 @@ def offloading(config=None):
     def token(*chosen):
         return f"{time(*chosen)}, {charts.digits(1 / seconds(*chosen)[0])} tokens/s"
 
-    def on_host(model, device, way, precision, reuse, held):
-        return token(model, device, "server-ddr5", precision, reuse, held)
+    def on_host(model, device, precision, reuse):
+        return told(token)(model, device, "server-ddr5", precision, reuse)
 
     readouts = {"Slots a layer": slots, "Hit rate, modelled": hit, "A token, at least": told(token),
-                "If a server's host computes": told(on_host)}
+                "If a server's host computes": on_host}
     choices = [models.choice(OFFLOADED_MODELS, "mixtral-8x7b"),
                Choice("device", "Card", {DEVICES[slug].name: slug for slug in OFFLOADED_TO}, "rtx-4090"),
                Choice("way", "Missing experts", WAYS, "pcie4-x16"),
@@ -1139,7 +1139,7 @@ def plan(config=None):
 
     >>> setting = {"model": "deepseek-v3", "device": "h200", "gpus": 8, "context": 8192, "tpot": 30, "price": 2}
     >>> print(*list(plan().readout(**setting).values())[:4], sep=" | ")
-    DP8+EP8 | 504 sequences | 28.0 ms | 232 ms
+    DP8+EP8 | 504 sequences | 28 ms | 232 ms
     """
     models = _Models(config)
 
