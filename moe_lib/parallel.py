@@ -486,7 +486,8 @@ def link_time(model, batch, layout, link, *, network=None, gpus_per_node=8, once
     both = 0.0
     for bytes_of in all_to_all_bytes(d, np.array(copies), dispatch_bytes=dispatch_bytes, combine_bytes=combine_bytes):
         within, across = np.multiply.outer(bytes_of, batch / layout.num_gpus)
-        both = both + np.maximum(_exchange(within, link), _exchange(across, network) if network else 0.0)
+        inside = _exchange(within, link) if in_node > 1 else 0.0
+        both = both + np.maximum(inside, _exchange(across, network) if in_node < layout.num_gpus else 0.0)
     return seconds + model.num_moe_layers * both
 
 
