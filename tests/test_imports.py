@@ -12,7 +12,7 @@ import moe_lib
 PACKAGE = Path(moe_lib.__file__).parent
 LEVELS = [
     {"_arguments", "_families"},
-    {"models", "hardware", "routing", "records"},
+    {"models", "hardware", "routing", "records", "claims"},
     {"steps"},
     {"roofline"},
     {"offload", "parallel"},

@@ -1,0 +1,93 @@
+"""Popular statements about serving mixtures of experts, and the table of what a notebook computed for each."""
+
+import csv
+from importlib import resources
+from typing import NamedTuple
+
+import numpy as np
+
+from ._arguments import require
+
+VERDICTS = ("right", "wrong", "depends")
+STYLE = "".join(f".moe-only:has([value={verdict}]:checked) ~ * tbody tr:not(:has(.{verdict})) {{display: none}} "
+                for verdict in VERDICTS)
+
+
+class Claim(NamedTuple):
+    """One statement: told in our words, with a verdict and the pages that derive it."""
+
+    claim_id: str
+    topic: str
+    claim: str
+    verdict: str
+    pages: tuple[int, ...]
+
+
+def _claims():
+    with (resources.files(__package__) / "data" / "claims.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(Claim(**row | {"pages": tuple(map(int, row["pages"].split()))}) for row in csv.DictReader(file))
+
+
+CLAIMS = _claims()
+
+
+def significant(*values, digits=6):
+    """Numbers and arrays of them, flat, as floats of so many significant digits.
+
+    >>> print(significant(1342.0527, [2 / 3, 8]))
+    [1342.05, 0.666667, 8.0]
+    """
+    digits = require("digits", digits, 1, whole=True, one=True)
+    return [float(f"{value:.{digits}g}") for value in np.hstack(values).ravel()]
+
+
+class Table:
+    """The claims beside what was computed for them: Markdown that JupyterLab and the page show.
+
+    Parameters
+    ----------
+    computed : dict of str to str
+        What was found, by claim id, for every claim.
+    pages : dict of int to str
+        File of each page that there is. Others are named, not linked.
+
+    Raises
+    ------
+    ValueError
+        If a claim has nothing computed, or something is computed for no claim.
+
+    >>> table = Table({claim.claim_id: "as said" for claim in CLAIMS}, {1: "01_active_vs_total.ipynb"})
+    >>> print(table.counts())
+    {'right': 8, 'wrong': 12, 'depends': 16}
+    """
+
+    def __init__(self, computed, pages):
+        names = {claim.claim_id for claim in CLAIMS}
+        if names != set(computed):
+            raise ValueError(f"computed must have one text for each claim; not so for "
+                             f"{', '.join(sorted(names ^ set(computed)))}")
+        self.computed, self.pages = computed, pages
+
+    def counts(self):
+        """How many claims have each verdict."""
+        given = [claim.verdict for claim in CLAIMS]
+        return {verdict: given.count(verdict) for verdict in VERDICTS}
+
+    def _repr_markdown_(self):
+        rows, topic = [], None
+        for claim in CLAIMS:
+            if claim.topic != topic:
+                topic = claim.topic
+                rows.append(("", f"**{topic}**", "", "", ""))
+            links = (f"[{page:02}]({self.pages[page]})" if page in self.pages else f"{page:02}" for page in claim.pages)
+            verdict = f'<span class="moe-verdict {claim.verdict}">{claim.verdict}</span>'
+            rows.append((claim.claim_id, claim.claim, verdict, self.computed[claim.claim_id], " ".join(links)))
+        head = ("", "claim", "verdict", "computed", "page"), ("---",) * 5
+        return "\n".join([self._filter(), "", *("| " + " | ".join(row) + " |" for row in (*head, *rows))])
+
+    def _filter(self):
+        shown = {"all": len(CLAIMS)} | self.counts()
+        radios = (f'<label><input type="radio" name="moe-only" value="{of}"{" checked" * (of == "all")}> '
+                  f"{of} {count}</label>"
+                  for of, count in shown.items())
+        return f'<style>{STYLE}</style>\n<p class="moe-only">Show {" ".join(radios)}</p>'
