@@ -1,0 +1,230 @@
+"""What page 07 rests on: exchanges measured by others, deployments in production, its control and its figures."""
+
+import logging
+
+import numpy as np
+import pytest
+import vl_convert
+
+from moe_lib import charts, controls, records
+from moe_lib.hardware import DEVICES, LINKS
+from moe_lib.models import CATALOG
+from moe_lib.parallel import (
+    Layout,
+    all_to_all_bytes,
+    copies_sent,
+    layout_sequences,
+    linear_placement,
+    link_time,
+    problems,
+    rank_step,
+)
+from moe_lib.roofline import fit_overhead, step_time
+from moe_lib.routing import sample_routing
+
+V3, H200, PORT = CATALOG["deepseek-v3"], DEVICES["h200"], LINKS["ib-ndr"].bytes_per_s
+MIXTRAL = {"model_type": "mixtral", "hidden_size": 1024, "intermediate_size": 3584, "num_hidden_layers": 4,
+           "vocab_size": 32000, "num_attention_heads": 8, "num_key_value_heads": 2, "num_local_experts": 8,
+           "num_experts_per_tok": 2}
+FITTED = [2, 16, 256, 2048]  # tokens of each GPU
+
+
+def _fit(run):
+    """(t0, bytes/s, greatest error at the sizes that the fit did not see) of one record of latencies."""
+    tokens, took = np.array(run["tokens"]), np.array(run["latency_s"])
+    sent = tokens * all_to_all_bytes(run["d_model"], run["top_k"])[run["op"] == "combine"]
+    seen = np.isin(tokens, FITTED)
+    t0, efficiency = fit_overhead(sent[seen] / PORT, took[seen])
+    error = np.abs((t0 + sent / PORT / efficiency) / took - 1)
+    return t0, efficiency * PORT, error[~seen].max()
+
+
+# Exchanges, by others
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_latency_and_bandwidth_fitted_on_some_sizes_predict_the_others(number):
+    assert _fit(records.shipped("all_to_all")[number].data)[2] < 0.15
+
+
+def test_what_leaves_a_node_never_passes_its_port():
+    for record in records.shipped("all_to_all")[2:8]:
+        nodes = record.data["nodes"]
+        assert 0.85 * PORT < _fit(record.data)[1] * (nodes - 1) / nodes < PORT
+
+
+def test_no_measured_exchange_beats_its_links():
+    for run in (record.data for record in records.shipped("all_to_all")[:8]):
+        copies = copies_sent(256, run["top_k"], run["num_gpus"], once="expert")
+        within, across = (all_to_all_bytes(run["d_model"], n)[run["op"] == "combine"] for n in copies)
+        least = np.array(run["tokens"]) * max(within / LINKS["nvlink4"].bytes_per_s, across / PORT)
+        assert (np.array(run["latency_s"]) > least).all()
+
+
+def test_published_latencies_of_h800_do_not_beat_their_port():
+    run = records.shipped("all_to_all")[8].data
+    for gpus, *took in zip(run["num_gpus"], run["dispatch_s"], run["combine_s"], strict=True):
+        away = copies_sent(256, run["top_k"], gpus, once="expert").across
+        assert (took > run["tokens"] * np.array(all_to_all_bytes(run["d_model"], away)) / PORT).all()
+
+
+def test_the_published_bandwidth_is_partly_of_bytes_that_stay():
+    """Asked in practice: why do I not reach the published bandwidth?"""
+    table = records.shipped("all_to_all")[9].data
+    assert [gpus for gpus, link in zip(table["num_gpus"], table["link"], strict=True) if link == "RDMA"] == [16, 32, 64]
+    assert max(table["dispatch_bytes_per_s"][1:]) > PORT  # no port could do that
+    nodes = np.array(table["num_gpus"][1:]) / 8
+    through = np.array(table["dispatch_bytes_per_s"][1:]) * (nodes - 1) / nodes
+    assert (through / 1e9).round(1).tolist() == [21.5, 43.5, 44.6] and through.max() < PORT
+    sent = 128 * np.array(all_to_all_bytes(V3.d_model, V3.top_k)) / PORT
+    assert (1e6 * sent).round().tolist() == [151, 294]
+
+
+@pytest.mark.parametrize("name", ["all_to_all", "production"])
+def test_every_measurement_says_whose_it_is(name):
+    for record in records.shipped(name):
+        assert record.kind == "third_party" and record.by and record.on and record.source and record.licence
+
+
+# Production, by others
+
+
+def _node_bound(experts, gpus, **how):
+    away = copies_sent(experts, V3.top_k, gpus, **how).across
+    return 8 * PORT / (V3.num_moe_layers * sum(all_to_all_bytes(V3.d_model, away)))
+
+
+def test_no_published_speed_beats_the_bound_of_its_exchanges():
+    ours, theirs = (record.data for record in records.shipped("production"))
+    decode = [of["decode_tokens_per_s"] / _node_bound(288, of["decode_gpus"], once="expert") for of in (ours, theirs)]
+    prompts = [of["prefill_tokens_per_s"] / _node_bound(256, 32, once="node", group_limit=(8, 4))
+               for of in (ours, theirs)]
+    assert np.round(100 * np.array(decode + prompts)).tolist() == [35, 50, 51, 36]
+
+
+def test_no_measured_step_of_r1_beats_its_layout_s_bound():
+    run = records.shipped("served_r1_h200")[0].data
+    steps = rank_step(V3, np.array(run["concurrency"]), Layout(8, 1, 8), weight_bytes=1, context=1024)
+    share = step_time(steps, H200, "fp8").lower / run["mean_tpot_s"]
+    assert share.max() < 1 and round(100 * share[-1]) == 47
+
+
+def test_a_day_of_tokens_at_the_published_speeds_needs_the_published_nodes():
+    day = records.shipped("production")[0].data
+    nodes = sum(day[f"{way}put_tokens"] / day["seconds"] / day[f"{part}_tokens_per_s"]
+                for way, part in (("in", "prefill"), ("out", "decode")))
+    assert nodes == pytest.approx(day["nodes_mean"], rel=1e-3)
+
+
+# The control
+
+
+@pytest.fixture(scope="module")
+def parallel():
+    return controls.parallel()
+
+
+@pytest.fixture(scope="module")
+def page(parallel):
+    return parallel.static()
+
+
+START = {"model": "deepseek-v3", "setup": "H200", "gpus": 8, "attention": 1, "experts": 1, "context": 8192}
+
+
+def test_the_control_stands_at_the_spread_layout_and_fits_the_page(parallel, page):
+    assert {choice.name: choice.start for choice in parallel.choices} == START
+    said = parallel.readout(**START)
+    assert said["Layout"] == "DP8+EP8" and said["Sequences that fit"] == "504"
+    assert sum(map(len, page["datasets"].values())) <= 5000
+
+
+def test_curves_and_ends_of_the_page_are_steps_of_a_gpu(page):
+    for row, end in list(zip(page["datasets"]["curve"], page["datasets"]["end"], strict=True))[::37]:
+        model, setup, gpus, attention, experts, context = row["key"].split("|")
+        layout = Layout(int(attention), int(gpus) // int(attention), int(experts), int(gpus) // int(experts))
+        device, link = DEVICES[controls.SPREAD_ON[setup][0]], LINKS[controls.SPREAD_ON[setup][1]]
+        fits = layout_sequences(CATALOG[model], layout, device.usable_bytes, weight_bytes=1, context=int(context))
+        step = rank_step(CATALOG[model], np.array(row["batch"]), layout, weight_bytes=1, context=int(context))
+        work = 1e3 * step_time(step, device, "fp8").lower
+        sent = 1e3 * link_time(CATALOG[model], np.array(row["batch"]), layout, link, network=LINKS["ib-ndr"])
+        assert row["ms"] == pytest.approx(work, rel=1e-4) and row["open"] == pytest.approx(work + sent, rel=1e-4)
+        assert end["key"] == row["key"] and end["batch"] == row["batch"][-1] == min(fits, 65536)
+
+
+def test_what_cannot_be_says_why_and_draws_nothing(parallel):
+    odd = START | {"model": "qwen3-235b-a22b", "attention": 8, "experts": 8}
+    said = parallel.readout(**odd)
+    assert said["Layout"] == "cannot be: " + problems(CATALOG[odd["model"]], Layout(8, 1, 8), weight_block=128)[0]
+    assert parallel.live_spec(**odd)["datasets"] == {"curve": [], "end": []}
+    full = parallel.readout(**START | {"setup": "H800"})
+    assert full["A GPU holds"].endswith("too much") and full["Sequences that fit"] == "none"
+
+
+def test_both_faces_say_and_draw_the_same(parallel, page):
+    chosen = START | {"model": "glm-4.5", "setup": "B200", "gpus": 16, "attention": 4, "context": 32768}
+    at = {choice.name: list(choice.options.values()).index(chosen[choice.name]) for choice in parallel.choices}
+    for answer in page["usermeta"]["readouts"]:
+        found = answer["values"]
+        for key in answer["keys"]:
+            found = found[at[key]]
+        assert found == parallel.readout(**chosen)[answer["label"]]
+    for data, rows in parallel.live_spec(**chosen)["datasets"].items():
+        assert rows and [row for row in rows if row not in page["datasets"][data]] == []
+
+
+def test_a_reader_s_model_stands_first_and_the_page_stays_within_its_rows():
+    own = controls.parallel(MIXTRAL)
+    assert own.choices[0].start == next(iter(own.choices[0].options.values())) not in CATALOG
+    assert sum(map(len, own.static()["datasets"].values())) <= 5000
+
+
+@pytest.mark.parametrize("version", ["5.8", "6.4"])
+def test_the_control_is_valid_in_both_versions_of_vega_lite(parallel, page, version, caplog):
+    with caplog.at_level(logging.WARNING):
+        for spec in (page, parallel.live_spec(**START | {"attention": 2, "experts": 4})):
+            assert vl_convert.vegalite_to_svg(spec, vl_version=version).count("<path") > 20
+    assert caplog.records == []
+
+
+# The figures
+
+
+HOME, PLACE = np.repeat(np.arange(4), 2), linear_placement(8, 4)
+CHOICES = sample_routing(np.random.default_rng(7), 8, 8, 2)
+
+
+def _figures():
+    batch = 2 ** np.arange(11)
+    times = {str(layout): 1e-4 * batch for layout in (Layout(8, 1, 8), Layout(1, 8, 1, 8))}
+    runs = {f"{n} GPUs": (batch, n * 1e-5 * batch) for n in (8, 16, 32, 64)}
+    return {
+        "layouts": charts.layouts(batch, times, dict.fromkeys(times, 149), 40),
+        "exchange": charts.exchange(CHOICES, HOME, PLACE),
+        "overlap": charts.overlap(batch, {"8 GPUs": 2 / (1 + batch / 64), "64 GPUs": np.ones(11)}),
+        "exchange_times": charts.exchange_times(runs, {name: (*run, batch < 8) for name, run in runs.items()}),
+    }
+
+
+@pytest.mark.parametrize("version", ["5.8", "6.4"])
+@pytest.mark.parametrize("name", _figures())
+def test_a_figure_is_valid_in_both_versions_of_vega_lite_and_described(name, version, caplog):
+    spec = _figures()[name].to_dict()
+    with caplog.at_level(logging.WARNING):
+        assert vl_convert.vegalite_to_svg(spec, vl_version=version).count("<path") > 5
+    assert caplog.records == [] and len(spec["description"]) > 40
+
+
+def test_the_picture_draws_every_choice_between_its_gpus_and_back():
+    for view in charts.exchange(CHOICES, HOME, PLACE).to_dict()["hconcat"]:
+        lines = next(layer["data"]["values"] for layer in view["layer"] if "stays" in layer["data"]["values"][0])
+        assert len(lines) == CHOICES.size
+        for line, token, expert in zip(lines, np.repeat(np.arange(8), 2), CHOICES.ravel(), strict=True):
+            assert (int(line["token"]), int(line["expert"])) == (HOME[token], PLACE[expert])
+            assert line["stays"] == (HOME[token] == PLACE[expert])
+
+
+def test_a_layout_s_line_turns_dashed_where_its_caches_fill_the_gpus():
+    layers = charts.layouts([1, 64, 256], {"TP8": [0.01, 0.02, 0.03]}, {"TP8": 149}, 40).to_dict()["layer"]
+    beyond, within = (layer["data"]["values"] for layer in layers[:2])
+    assert within[-1] == beyond[0] and within[-1]["batch"] == 149
