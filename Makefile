@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV ?= .venv
 LAB_FLAGS ?=
 PYTEST_FLAGS ?=
+BENCH_FLAGS ?=
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab book test lint lock clean
+.PHONY: help setup lab book test bench lint lock clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -23,6 +24,9 @@ book: $(INSTALLED)  ## execute every notebook and build the site into _build/htm
 test: $(INSTALLED)  ## run every test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
+bench: $(INSTALLED)  ## measure this machine and hold it against the limits
+	$(BIN)/python -m moe_lib.bench $(BENCH_FLAGS)
+
 lint: $(INSTALLED)  ## check style, and that notebooks carry no outputs
 	$(BIN)/ruff check .
 	$(BIN)/nbstripout --keep-id --verify notebooks/*.ipynb
@@ -30,7 +34,7 @@ lint: $(INSTALLED)  ## check style, and that notebooks carry no outputs
 lock: $(VENV)/pyvenv.cfg  ## pin every package again, for Python 3.11 and newer on every system
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links --quiet \
-		--custom-compile-command "make lock" --extra book --extra test pyproject.toml --output-file requirements.lock
+		--custom-compile-command "make lock" --extra bench --extra book --extra test pyproject.toml --output-file requirements.lock
 
 clean:  ## remove what was built (keeps .venv)
 	rm -rf _build .pytest_cache .ruff_cache .hypothesis

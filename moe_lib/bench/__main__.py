@@ -1,0 +1,103 @@
+"""`python -m moe_lib.bench`: measure this machine, hold it against the limits, keep the records."""
+
+import argparse
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+from .cpu import one_thread_each
+
+NEEDS_TORCH = {"all_to_all"}
+MINUTES = {True: "less than 20 s", False: "less than 2 minutes"}  # on two cores
+
+
+def main(argv=None):
+    """Say what it will use, run, print a table; exit status 1 if a benchmark failed, 130 if interrupted."""
+    one_thread_each()
+    from .suite import SHAPES, SUITE
+
+    parser = argparse.ArgumentParser(prog="python -m moe_lib.bench", description="Measure this machine.")
+    add, default = parser.add_argument, "(default: %(default)s)"
+    add("--quick", action="store_true", help="fewer batches and repetitions, under 20 s")
+    add("--only", action="append", choices=SUITE, metavar="NAME", help=f"one of {', '.join(SUITE)}; may be repeated")
+    add("--device", choices=("cpu", "cuda"), default="cpu", help=default)
+    add("--dtype", choices=("fp32", "bf16", "fp16"), help="of the weights (default: fp32 on a CPU, bf16 on a GPU)")
+    add("--threads", type=int, default=1, help=f"of a CPU {default}")
+    add("--routing", choices=("uniform", "skewed", "loads"), default="uniform", help=f"of moe_decode {default}")
+    add("--out", type=Path, default=Path("moe_bench.jsonl"), metavar="FILE", help=f"records go here {default}")
+    add("--seed", type=int, default=0, help=default)
+    options = parser.parse_args(argv)
+    if options.threads < 1:
+        parser.error(f"--threads must be at least 1, got {options.threads}")
+    if options.device == "cpu" and options.dtype not in (None, "fp32"):
+        parser.error(f"--dtype must be fp32 on a CPU, got {options.dtype}")
+    if not options.out.absolute().parent.is_dir():
+        parser.error(f"--out must lie in a folder that exists, got {options.out}")
+    E, _, d, f = SHAPES[options.device]
+    names = options.only or list(SUITE)
+    skipped = {name: "torch is not installed" for name in names
+               if name in NEEDS_TORCH and importlib.util.find_spec("torch") is None}
+    if options.device == "cuda" and importlib.util.find_spec("torch") is None:
+        parser.error("--device cuda needs torch: install the extra gpu")
+    size = 3 * E * d * f * (4 if options.device == "cpu" else 2)
+    print(f"Will use {options.device}, {options.threads} of {os.cpu_count()} threads, about {2 * size / 1e9:.1f} GB of "
+          f"memory ({size / 1e9:.1f} GB of weights: {E} experts of {d} x {f}), {MINUTES[options.quick]}.\n"
+          f"Records go to {options.out}.", flush=True)
+    return _run(options, [name for name in names if name not in skipped], skipped)
+
+
+def _run(options, names, skipped):
+    import numpy as np
+    from tqdm import tqdm
+
+    from ..records import write
+    from .suite import SHAPES, SUITE, finish
+
+    machine = _machine(options, *SHAPES[options.device])
+    done, failed, waiting = [], {}, list(names)
+    try:
+        for name in names:
+            more = {"routing": options.routing} if name == "moe_decode" else {}
+            steps = SUITE[name](machine, np.random.default_rng(options.seed), options.quick, **more)
+            try:
+                with tqdm(bar_format="{desc} {elapsed}", leave=False, file=sys.stderr) as bar:
+                    done.append(finish(steps, bar.set_description_str))
+            except (MemoryError, RuntimeError, OSError) as problem:
+                failed[name] = f"{type(problem).__name__}: {problem}"
+            waiting.remove(name)
+            write(options.out, done)
+    except KeyboardInterrupt:
+        print(f"\ninterrupted; not measured: {', '.join(waiting)}", file=sys.stderr)
+    _table(done)
+    for name, reason in {**skipped, **failed}.items():
+        print(f"{name:14}not measured: {reason}")
+    print(f"{len(done)} records in {options.out}" if done else "no records")
+    return 130 if waiting else int(bool(failed))
+
+
+def _table(done):
+    from .suite import ratios, summary
+
+    print(f"{'':14}{'measured':>12}{'limit':>12}{'ratio':>8}")
+    for result in done:
+        measured, limit, ratio, unit = summary(result)
+        print(f"{result.what:14}{measured:12,.4g}" + (f"{limit:12,.4g}{ratio:8.2f}" if limit else f"{'-':>12}{'-':>8}")
+              + f" {unit}")
+        if "touched" in result.data:
+            pairs = (f"{batch}: {ratio:.2f}" for batch, ratio in zip(result.data["batch"], ratios(result), strict=True))
+            print(f"{'':14}time/limit by batch  {'  '.join(pairs)}")
+
+
+def _machine(options, E, k, d, f):
+    if options.device == "cuda":
+        from .cuda import Layer
+
+        return Layer(E, k, d, f, dtype=options.dtype or "bf16", seed=options.seed)
+    from .cpu import Layer
+
+    return Layer(E, k, d, f, threads=options.threads, seed=options.seed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

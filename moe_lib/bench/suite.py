@@ -1,0 +1,266 @@
+"""One function a benchmark: each yields what it is doing and returns a `Record` with samples, limit and provenance.
+
+Ceilings (bytes/s, FLOP/s) are measured inside every repetition, beside what they bound, because shared machines change
+from second to second. A limit takes the best ceiling of the run; a ratio is the least time over its limit.
+"""
+
+from collections import OrderedDict
+from datetime import UTC, datetime
+from time import perf_counter
+
+import numpy as np
+
+from ..balance import balance
+from ..offload import lru_hit_rates, sample_trace
+from ..records import Record, inclusion, router_loads
+from ..roofline import transfer_time
+from ..routing import experts_touched, experts_touched_std, sample_routing, zipf_inclusion
+
+SHAPES = {"cpu": (64, 4, 1024, 512), "cuda": (128, 8, 2048, 768)}  # E, k, d, f
+PLACED = (58, 256, 32, 288)  # layers, experts, GPUs, slots
+
+
+def membw(machine, rng, quick):
+    """Bytes/s that one pass over memory reaches: the ceiling of all that waits for weights."""
+    samples = []
+    for _ in range(10 if quick else 40):
+        yield "membw"
+        samples.append(machine.bandwidth(rng))
+    return record(machine, "membw", {"bytes_per_s": samples, "published_bytes_per_s": machine.published[0]})
+
+
+def gemm_peak(machine, rng, quick):
+    """FLOP/s of a large matrix product: the ceiling of all that computes."""
+    samples = []
+    for _ in range(10 if quick else 40):
+        yield "gemm_peak"
+        samples.append(machine.peak())
+    return record(machine, "gemm_peak", {"flops_per_s": samples, "published_flops_per_s": machine.published[1]})
+
+
+def moe_decode(machine, rng, quick, routing="uniform"):
+    """Step time of the layer by batch: router, permutation and experts, with the experts touched counted.
+
+    routing is "uniform", "skewed" (popularity 1/rank) or "loads" (the most uneven real router shipped, cut to k).
+    """
+    E, k = machine.num_experts, machine.top_k
+    popularity = {"uniform": None, "skewed": zipf_inclusion(E, k, 1)}
+    if routing == "loads":
+        real = max((inclusion(load) for load in router_loads() if load.data["num_experts"] == E), key=np.max)
+        popularity["loads"] = np.minimum(real * k / real.sum(), 1)
+        popularity["loads"] *= k / popularity["loads"].sum()
+
+    def choose(batch):
+        return sample_routing(rng, batch, E, k, inclusion=popularity[routing])
+
+    batches = 4 ** np.arange(5) if quick else 2 ** np.arange(13)
+    return (yield from _sweep(machine, rng, "moe_decode", choose, batches, quick, routing))
+
+
+def dense_twin(machine, rng, quick):
+    """The dense layer of the same active size: every token uses the same k experts."""
+    def choose(batch):
+        first = rng.integers(0, machine.num_experts - machine.top_k + 1)
+        return np.tile(first + np.arange(machine.top_k), (batch, 1))
+
+    return (yield from _sweep(machine, rng, "dense_twin", choose, 4 ** np.arange(5 if quick else 7), quick))
+
+
+def expert_gemm(machine, rng, quick):
+    """One expert against its tokens."""
+    def choose(tokens):
+        return np.full((tokens, 1), rng.integers(machine.num_experts))
+
+    return (yield from _sweep(machine, rng, "expert_gemm", choose, 4 ** np.arange(5 if quick else 7), quick))
+
+
+def h2d(machine, rng, quick):
+    """Bytes/s from the host's memory to the device, by size; on a CPU a throttled copy, which says so."""
+    sizes = 2 ** np.arange(20, 25 if quick else 29, 2)
+    ways, seconds = machine.links(), {}
+    for way, copy in ways.items():
+        seconds[way] = []
+        for size in sizes.tolist():
+            yield f"h2d: {way}, {size >> 20} MB"
+            seconds[way].append([copy(size) for _ in range(3 if quick else 7)])
+    return record(machine, "h2d", {"bytes": sizes.tolist(), "seconds": seconds,
+                                   "published_bytes_per_s": machine.published[2]})
+
+
+def offload_lru(machine, rng, quick):
+    """A decode loop whose experts come over a link into an LRU cache of half of them, token by token."""
+    E, k, slots = machine.num_experts, machine.top_k, machine.num_experts // 2
+    warm = 3 * slots // k  # tokens until the cache is full
+    trace = sample_trace(rng, warm + (24 if quick else 96), E, k, reuse=0.3)
+    cache, place, free = machine.slots(slots), OrderedDict(), list(range(slots))
+    missed, seconds, copying = [], [], []
+    for token, chosen in enumerate(trace.tolist()):
+        if token % 8 == 0:
+            yield f"offload_lru: token {token}"
+        x, gates = machine.inputs(rng, np.array([chosen]))
+        found = [expert for expert in chosen if expert in place]
+        for expert in found:
+            place.move_to_end(expert)
+        start, copied = perf_counter(), 0.0
+        for expert in set(chosen) - set(found):
+            slot = free.pop() if free else place.popitem(last=False)[1]
+            copied += machine.fetch(cache, slot, expert) if token >= warm else 0.0
+            place[expert] = slot
+        machine.seconds(machine.forward, x, np.array([[place[expert] for expert in chosen]]), gates, cache)
+        seconds.append(perf_counter() - start)
+        missed.append(k - len(found))
+        copying.append(copied)
+    timed = np.array(seconds[warm:]) - copying[warm:]
+    return record(machine, "offload_lru", {
+        "slots": slots, "num_experts": E, "top_k": k, "expert_bytes": machine.expert_bytes, "missed": missed[warm:],
+        "seconds": seconds[warm:], "compute_s": np.median(timed), "link_bytes_per_s": machine.link_bytes_per_s,
+        "lru_hit_rate": lru_hit_rates(trace[warm:], E)[slots],
+    }, routing="reuse 0.3")
+
+
+def all_to_all(machine, rng, quick):
+    """Dispatch and combine between processes under torch.distributed, by bytes."""
+    from .exchange import measure
+
+    yield "all_to_all: starting processes"
+    return record(machine, "all_to_all", measure(machine.device, quick))
+
+
+def balancing(machine, rng, quick):
+    """Replication and placement of skewed experts: seconds a call, and how even they become."""
+    layers, E, gpus, slots = PLACED
+    loads = np.array([rng.permutation(np.arange(1.0, E + 1) ** -1) for _ in range(layers)])
+    seconds = []
+    for _ in range(3 if quick else 10):
+        yield f"balance: {layers} layers"
+        start = perf_counter()
+        placement = balance(loads, gpus, slots)
+        seconds.append(perf_counter() - start)
+    return record(machine, "balance", {"seconds": seconds, "layers": layers, "num_experts": E, "num_gpus": gpus,
+                                       "num_slots": slots, "max_over_mean": placement.max_over_mean.mean(),
+                                       "lower_bound": placement.lower_bound.mean()})
+
+
+SUITE = {"membw": membw, "gemm_peak": gemm_peak, "moe_decode": moe_decode, "dense_twin": dense_twin,
+         "expert_gemm": expert_gemm, "h2d": h2d, "offload_lru": offload_lru, "all_to_all": all_to_all,
+         "balance": balancing}
+
+
+def quick(names=("membw", "gemm_peak", "moe_decode", "dense_twin"), *, seed=0):
+    """Run benchmarks on this processor, the quick way, one thread; {name: Record}.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown.
+    """
+    from .cpu import Layer
+
+    unknown = set(names) - set(SUITE)
+    if unknown:
+        raise ValueError(f"names must be out of {', '.join(SUITE)}, got {', '.join(sorted(unknown))}")
+    machine = Layer(*SHAPES["cpu"], seed=seed)
+    return {name: finish(SUITE[name](machine, np.random.default_rng(seed), True)) for name in names}
+
+
+def finish(steps, show=lambda doing: None):
+    """Run a benchmark to its end, showing what it does; its record."""
+    while True:
+        try:
+            show(next(steps))
+        except StopIteration as end:
+            return end.value
+
+
+def record(machine, what, data, *, routing=""):
+    """A `Record` of kind "measured" with this machine's description."""
+    numbers = {key: np.asarray(value).tolist() if isinstance(value, np.generic | np.ndarray) else value
+               for key, value in data.items()}
+    return Record(kind="measured", what=what, on=machine.on, by="moe_lib.bench", software=machine.software,
+                  routing=routing, when=datetime.now(UTC).isoformat(timespec="seconds"), data=numbers)
+
+
+def limits(layer):
+    """Seconds that each sample of a layer record needs at least: max(bytes touched / bytes/s, FLOP / FLOP/s).
+
+    Parameters
+    ----------
+    layer : Record
+        Of `moe_decode`, `dense_twin` or `expert_gemm`.
+
+    Returns
+    -------
+    list of ndarray
+        By batch, one number a sample.
+    """
+    of = layer.data
+    reading = [np.array(touched) * of["expert_bytes"] / of["bytes_per_s"] for touched in of["touched"]]
+    computing = np.array(of["batch"]) * of["flops_per_token"] / of["flops_per_s"]
+    return [np.maximum(*pair) for pair in zip(reading, computing, strict=True)]
+
+
+def ratios(layer):
+    """Least time over limit by batch [batches]; below 0.95 the limit is wrong."""
+    return np.array([np.min(np.array(seconds) / limit)
+                     for seconds, limit in zip(layer.data["seconds"], limits(layer), strict=True)])
+
+
+def summary(result):
+    """(measured, limit, ratio, unit) of a record in one line of numbers: medians, and None where there is no limit."""
+    of = result.data
+    if result.what in ("membw", "gemm_peak"):
+        key = "bytes_per_s" if result.what == "membw" else "flops_per_s"
+        best, published = max(of[key]) / 1e9, of[f"published_{key}"]
+        limit = published and published / 1e9
+        return best, limit, limit and best / limit, "GB/s" if result.what == "membw" else "GFLOP/s"
+    if "touched" in of:
+        at = len(of["batch"]) // 2
+        return (1e3 * min(of["seconds"][at]), 1e3 * float(np.median(limits(result)[at])), float(ratios(result)[at]),
+                f"ms at {of['batch'][at]}")
+    if result.what == "h2d":
+        best = max(size / min(times) for ways in of["seconds"].values()
+                   for size, times in zip(of["bytes"], ways, strict=True)) / 1e9
+        limit = of["published_bytes_per_s"] and of["published_bytes_per_s"] / 1e9
+        return best, limit, limit and best / limit, "GB/s"
+    if result.what == "offload_lru":
+        limit = of["compute_s"] + transfer_time(np.array(of["missed"]) * of["expert_bytes"], of["link_bytes_per_s"])
+        return (1e3 * float(np.mean(of["seconds"])), 1e3 * float(limit.mean()),
+                float(np.sum(of["seconds"]) / limit.sum()), "ms a token")
+    if result.what == "all_to_all":
+        return 1e6 * of["seconds"][0], 1e6 * of["latency_s"], of["seconds"][0] / of["latency_s"], "us at the least size"
+    return of["max_over_mean"], of["lower_bound"], of["max_over_mean"] / of["lower_bound"], "max/mean"
+
+
+def _sweep(machine, rng, what, choose, batches, quick, routing=""):
+    """Time a layer over batches, ceilings inside each repetition."""
+    E = machine.num_experts
+    touched, seconds, parts, ceilings = [], [], {"router_s": [], "permute_s": []}, []
+    for batch in batches.tolist():
+        n, times, routers, permutes = [], [], [], []
+        repeats = max(5, min(5 if quick else 15, 4096 // batch))
+        for repeat in range(repeats + 1):
+            yield f"{what}: {batch} tokens"
+            experts = choose(batch)
+            x, gates = machine.inputs(rng, experts)
+            ceilings.append((machine.bandwidth(rng), machine.peak()))
+            time = machine.seconds(machine.forward, x, experts, gates)
+            if repeat:  # the first one warms up
+                n.append(np.unique(experts).size)
+                times.append(time)
+                routers.append(machine.seconds(machine.route, x))
+                permutes.append(machine.seconds(machine.permute, experts))
+        touched.append(n)
+        seconds.append(times)
+        parts["router_s"].append(min(routers))
+        parts["permute_s"].append(min(permutes))
+    bandwidth, peak = np.max(ceilings, axis=0)
+    k = experts.shape[1]
+    expected = {} if what != "moe_decode" or routing != "uniform" else {
+        "touched_expected": experts_touched(E, k, batches), "touched_std": experts_touched_std(E, k, batches)}
+    return record(machine, what, {
+        "batch": batches, "touched": touched, "seconds": seconds, **parts, **expected, "bytes_per_s": bandwidth,
+        "flops_per_s": peak, "expert_bytes": machine.expert_bytes, "num_experts": E, "top_k": k,
+        "d_model": machine.d_model, "d_expert": machine.d_expert, "dtype": machine.dtype,
+        "flops_per_token": 6 * k * machine.d_model * machine.d_expert, "threads": machine.threads,
+        "ceilings": "best of the run, measured before every timing",
+    }, routing=routing)
