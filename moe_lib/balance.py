@@ -140,7 +140,8 @@ def balancedness(loads):
     """Mean over largest along the last axis, in (0, 1]: what vLLM and SGLang log under this name.
 
     Over several layers SGLang takes the mean of it (expert_distribution.py, there also called utilization rate). vLLM
-    divides the sum of the layers' means by the sum of their largest loads (eplb_state.py).
+    divides the sum of the layers' means by the sum of their largest loads (eplb_state.py; for a year, until August
+    2026, it took mean and largest over layers instead of GPUs: vllm-project/vllm#51784).
 
     >>> print(f"{balancedness([3, 1, 2]):.2f}")
     0.67

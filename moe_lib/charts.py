@@ -1052,8 +1052,9 @@ def layouts(batch, lines, ends, top):
             strokeWidth=2, strokeDash=[2, 4], clip=True, aria=False).encode(**place),
         alt.Chart(alt.Data(values=within)).mark_line(strokeWidth=2.5, aria=False).encode(**place),
         full.mark_point(shape="cross", filled=True, angle=45, size=190, opacity=1, aria=False).encode(**place),
-        full.mark_text(align="right", dx=-4, dy=-15, fontWeight="bold", fontSize=14, aria=False).encode(
-            **place, text=alt.Text("batch:Q", format=",d")),
+        *(full.transform_filter(f"datum.row % 2 == {odd}").mark_text(
+            **spot, fontWeight="bold", fontSize=14, aria=False).encode(**place, text=alt.Text("batch:Q", format=",d"))
+          for odd, spot in enumerate([{"align": "right", "dx": -4, "dy": -15}, {"align": "left", "dx": 6, "dy": 16}])),
     ).properties(width=WIDTH, height=HEIGHT),
         "Milliseconds per step against sequences: " + ", ".join(
             f"{name} up to {ends[name]:,.0f} sequences" for name in names) + ". A cross marks where caches fill the "
@@ -1346,7 +1347,7 @@ def placed(panels, mean):
     mean : float
         Mean load of a GPU.
     """
-    names, top = ["the only copy", "one of several copies"], 2 * mean
+    names, top = ["the only copy", "one of several copies"], 2.2 * mean
     color = legend_colors(names, [MOE, CACHE])
     x = alt.X("gpu:O", title="GPU", axis=alt.Axis(labelAngle=0), scale=alt.Scale(paddingInner=0.15))
     y = alt.Y("start:Q", title="tokens", scale=alt.Scale(domain=[0, top], nice=False))
@@ -1362,13 +1363,14 @@ def placed(panels, mean):
         table = rows(gpu=gpu, expert=expert, start=end - load, end=end, middle=end - load / 2, letter=letter,
                      series=np.where(copies > 1, names[1], names[0]))
         pieces = alt.Chart(alt.Data(values=table))
-        sums = alt.Chart(alt.Data(values=rows(gpu=np.arange(len(expert)), start=end[:, -1])))
+        sums = alt.Chart(alt.Data(values=rows(gpu=np.arange(len(expert)), sum=end[:, -1])))
         views.append(alt.layer(
             pieces.mark_bar(stroke="white", strokeWidth=1.5, aria=False).encode(x=x, y=y, y2="end", color=color),
             pieces.mark_text(color="white", fontWeight="bold", aria=False).encode(
                 x=x, y=alt.Y("middle:Q"), text="letter:N"),
             rule.mark_rule(color=LIMIT, strokeWidth=2, strokeDash=[6, 4], aria=False).encode(y=y),
-            sums.mark_text(dy=-8, aria=False).encode(x=x, y=y, text=alt.Text("start:Q", format=",.0f")),
+            sums.mark_text(fontWeight="bold", aria=False).encode(
+                x=x, y=alt.value(9), text=alt.Text("sum:Q", format=",.0f")),
         ).properties(title=title, width=185, height=240))
     return finish(alt.hconcat(*views, spacing=18),
                   f"Loads of GPUs as stacked bars, a piece for every slot, lettered by expert: {'; '.join(panels)}. A "
@@ -1391,7 +1393,7 @@ def slowest(panels):
     shape = alt.Shape("series:N", legend=None, scale=alt.Scale(
         domain=points, range=["circle", "diamond"][:len(points)]))
     place = {"x": batch_axis(domain=(16, 65536)), "color": color, "y": log_axis(
-        "us", "microseconds of the slowest GPU", (30, 4000), format=",~f", values=[30, 100, 300, 1000, 3000])}
+        "us", "microseconds of the slowest GPU", (20, 4000), format=",~f", values=[30, 100, 300, 1000, 3000])}
     views = []
     for title, panel in panels.items():
         data = {kind: alt.Chart(alt.Data(values=[
@@ -1402,7 +1404,7 @@ def slowest(panels):
             layers.append(data["points"].mark_point(filled=True, size=90, opacity=1, aria=False).encode(
                 **place, shape=shape))
         if "mark" in panel:
-            rule = alt.Chart(alt.Data(values=[{"batch": panel["mark"][0], "says": panel["mark"][1], "us": 30}]))
+            rule = alt.Chart(alt.Data(values=[{"batch": panel["mark"][0], "says": panel["mark"][1], "us": 20}]))
             at = {"x": place["x"], "y": place["y"]}
             layers += [rule.mark_rule(color=MUTED, strokeDash=[2, 3], strokeWidth=2, aria=False).encode(x=place["x"]),
                        rule.mark_text(align="left", dx=5, dy=-10, aria=False).encode(**at, text="says:N")]
@@ -1439,7 +1441,7 @@ def balance():
     ).properties(width=280, height=300, title="Tokens of each GPU")
     time = alt.Chart(alt.NamedData("time")).transform_filter(here + also)
     axis = batch_axis(domain=(8, 65536))
-    us = log_axis("us", "microseconds", (5, 20000), format=",~f", values=[10, 100, 1000, 10000])
+    us = log_axis("us", "microseconds", (8, 8000), format=",~f", values=[10, 100, 1000])
     chosen = time.transform_filter("datum.batch == batch")
     lines = [time.transform_filter(f"datum.series == {name!r}").mark_line(
         strokeWidth=2.5, strokeDash=dash, clip=True, aria=False).encode(x=axis, y=us, color=color)

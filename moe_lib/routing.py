@@ -78,6 +78,18 @@ def experts_touched_std(num_experts, top_k, batch):
     return np.sqrt(np.maximum(E * one * (1 - one) + E * (E - 1) * (two - one**2), 0))
 
 
+def most_experts_touched(num_experts, top_k, batch):
+    """Most experts that a decode step can touch in one layer, min(E, B k): strided routing reaches it, chance does not.
+
+    Parameters and errors as `coverage`; returns experts.
+
+    >>> print(most_experts_touched(256, 8, [1, 16, 64]))
+    [  8. 128. 256.]
+    """
+    E, k, B = _check(num_experts, top_k, batch)
+    return np.minimum(E, B * k)
+
+
 def tokens_per_expert(num_experts, top_k, batch):
     """Mean tokens per expert over **all** experts, B k / E.
 
@@ -322,7 +334,7 @@ def power_law_inclusion(rng, num_experts, top_k, exponent, most, num_draws=1):
     """
     num_experts = int(require("num_experts", num_experts, 1, 10**6, whole=True, one=True))
     top_k = int(require("top_k", top_k, 1, num_experts, whole=True, one=True))
-    power, most = 1 - require("exponent", exponent, 0, one=True), require("most", most, 1, one=True)
+    power, most = 1 - require("exponent", exponent, 0, one=True), require("most", most, 1, one=True) * 1.0
     u = rng.random((int(require("num_draws", num_draws, 1, whole=True, one=True)), num_experts))
     loads = most**u if power == 0 else (1 + u * (most**power - 1)) ** (1 / power)  # u: share of loads below
     inclusion = top_k * loads / loads.sum(axis=1, keepdims=True)
