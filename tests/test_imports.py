@@ -15,7 +15,7 @@ LEVELS = [
     {"models", "hardware", "routing", "records", "claims"},
     {"steps"},
     {"roofline"},
-    {"offload", "parallel"},
+    {"offload", "parallel", "kernels"},
     {"balance"},
     {"plan"},
     {"charts"},

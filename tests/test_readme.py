@@ -17,7 +17,7 @@ def test_every_line_of_the_example_is_printed_by_its_command(capsys):
 
 
 def test_the_map_of_the_chapter_has_every_notebook_and_no_other():
-    assert re.findall(r"^\| `(\d\d_\w+)` \|", README, re.M) == [path.stem for path in NOTEBOOKS]
+    assert re.findall(r"^\| `(\w+)` \|", README, re.M) == [path.stem for path in NOTEBOOKS]
 
 
 def test_every_target_that_the_readme_names_is_in_the_makefile():
