@@ -1,0 +1,157 @@
+"""Timed layers of routed experts: which experts each input touches, their limits, and rows that cannot be trusted.
+
+A layer is a dict: device, num_experts, top_k, d_model, d_expert, weight_bytes, distribution ("balanced", "uniform" or
+"power law"), num_tokens [n] and latency_s [n]. The shipped ones were timed by NVIDIA (``data/measured/moe_kernels.jsonl``).
+"""
+
+import numpy as np
+
+from . import routing
+from .hardware import DEVICES
+from .records import shipped
+from .roofline import fit_overhead
+
+SURE = 0.95  # of a limit: below it a time is impossible, whatever the doubts about peaks and clocks
+SLOW = 4  # times the limit at every batch up to 256: not the kernel that one would serve with
+LARGEST = 512  # tokens up to which reading, not arithmetic, is what the timed layers wait for
+
+
+def timed(**chosen):
+    """Shipped records of timed layers whose data hold what is chosen: device, framework, dtype, model, distribution.
+
+    Raises
+    ------
+    ValueError
+        If there is no such layer.
+
+    >>> found = timed(device="h200", framework="SGLang 0.5.10", dtype="bf16", distribution="balanced")
+    >>> print(*(record.data["model"] for record in found))
+    deepseek-v3 mixtral-8x7b qwen3-30b-a3b qwen3-235b-a22b
+    """
+    found = [record for record in shipped("moe_kernels")
+             if all(record.data.get(key) == value for key, value in chosen.items())]
+    if not found:
+        raise ValueError(f"no timed layer has {', '.join(f'{key} = {value!r}' for key, value in chosen.items())}")
+    return found
+
+
+def experts_touched(layer):
+    """Experts that each batch of a layer touches [n]: counted by the routing that was timed.
+
+    Balanced inputs are strided and touch the most possible; uniform ones E C(B), expected. How many a power-law input
+    touches was not recorded: E C(B), which it can pass only by chance.
+
+    Raises
+    ------
+    ValueError
+        If the distribution is none of the three.
+
+    >>> layer = {"num_experts": 256, "top_k": 8, "num_tokens": [1, 32], "distribution": "balanced"}
+    >>> print(experts_touched(layer), experts_touched(layer | {"distribution": "uniform"}).round(1))
+    [  8. 256.] [  8.  163.3]
+    """
+    counts = {"balanced": routing.most_experts_touched, "uniform": routing.experts_touched,
+              "power law": routing.experts_touched}
+    if layer["distribution"] not in counts:
+        raise ValueError(f"distribution must be one of {', '.join(counts)}, got {layer['distribution']!r}")
+    return counts[layer["distribution"]](layer["num_experts"], layer["top_k"], np.array(layer["num_tokens"]))
+
+
+def limits(layer, touched=None):
+    """(seconds to read, seconds to compute) that each batch of a layer takes at published peaks [n].
+
+    n experts of three d x f matrices are read once, 3 n d f w bytes; B k tokens are computed, 6 B k d f FLOP.
+
+    Parameters
+    ----------
+    layer : dict
+    touched : array_like [n], optional
+        Experts read, in place of `experts_touched`.
+
+    Notes
+    -----
+    Source: notebook 05, eq. 5.1. No activations, no router.
+
+    >>> layer = timed(device="h200", framework="SGLang 0.5.10", model="deepseek-v3", dtype="bf16")[0].data
+    >>> read, compute = limits(layer)
+    >>> print(f"{1e3 * read[5]:.2f} ms, {1e3 * compute[5]:.3f} ms for {layer['num_tokens'][5]} tokens")
+    4.70 ms, 0.023 ms for 32 tokens
+    """
+    touched = experts_touched(layer) if touched is None else touched
+    device, size = DEVICES[layer["device"]], 3 * layer["d_model"] * layer["d_expert"]
+    tokens = np.array(layer["num_tokens"])
+    read = touched * size * layer["weight_bytes"] / device.bandwidth_bytes_per_s
+    return read + 0 * tokens, 2 * tokens * layer["top_k"] * size / device.peak(device.arithmetic(layer["weight_bytes"]))
+
+
+def limit(layer, touched=None):
+    """Seconds that each batch of a layer takes at least [n]: the greater of its two `limits`."""
+    return np.maximum(*limits(layer, touched))
+
+
+def over_limit(layer):
+    """Measured time over `limit` [n]."""
+    return np.array(layer["latency_s"]) / limit(layer)
+
+
+def impossible(layer):
+    """Which times of a layer lie below `SURE` of their limit [n]: less was read than the input is said to touch.
+
+    Only where the experts touched are known: never for a power law.
+    """
+    return (over_limit(layer) < SURE) & (layer["distribution"] == "balanced")
+
+
+def slow(layer):
+    """Whether a layer takes more than `SLOW` times its limit at every batch up to 256."""
+    return bool(np.all(over_limit(layer)[np.array(layer["num_tokens"]) <= 256] > SLOW))
+
+
+def trusted(layer):
+    """Which times of a layer may enter a fit [n]: possible, not slow, at most `LARGEST` tokens."""
+    return ~impossible(layer) & (not slow(layer)) & (np.array(layer["num_tokens"]) <= LARGEST)
+
+
+def fit(layers, count=experts_touched):
+    """Two constants for many layers at once, from their `trusted` times: (t0 in seconds, efficiency).
+
+    Parameters
+    ----------
+    layers : list of dict
+    count : callable
+        Experts that a layer is taken to read, `experts_touched` or a rival.
+
+    Notes
+    -----
+    Source: notebook 05, eq. 5.2 (`roofline.fit_overhead`).
+    """
+    pairs = [(limit(layer, count(layer))[trusted(layer)], np.array(layer["latency_s"])[trusted(layer)])
+             for layer in layers]
+    return fit_overhead(*(np.concatenate(part) for part in zip(*pairs, strict=True)))
+
+
+def predicted(layer, constants, count=experts_touched):
+    """Seconds by limit and constants [n]: t0 + limit / efficiency."""
+    t0, efficiency = constants
+    return t0 + limit(layer, count(layer)) / efficiency
+
+
+def error(layers, constants, count=experts_touched):
+    """Mean of |log(predicted / measured)| over the trusted times of layers: 0.06 is an error of about 6 %."""
+    logs = [np.log(predicted(layer, constants, count) / layer["latency_s"])[trusted(layer)] for layer in layers]
+    return float(np.mean(np.abs(np.concatenate(logs))))
+
+
+def share_of_all(layer, constants):
+    """Fitted share of the layer's experts read, by time [n]: (t - t0) efficiency over the time to read all of them.
+
+    nan where arithmetic takes longer than reading: the share does not set the time there.
+
+    Notes
+    -----
+    Source: notebook 05, eq. 5.3. Against B k / E every layer and device follows one curve for each kind of routing.
+    """
+    t0, efficiency = constants
+    read, compute = limits(layer)
+    everything = limits(layer, layer["num_experts"])[0]
+    return np.where(read > compute, (np.array(layer["latency_s"]) - t0) * efficiency / everything, np.nan)
