@@ -136,6 +136,12 @@ def test_distinct_replicas_of_few_spare_slots_never_share_a_gpu(num_gpus, each, 
     assert twins(balance(loads, num_gpus, num_gpus * each).expert_of_slot, num_gpus) == 0
 
 
+def test_swaps_do_not_bring_replicas_together():
+    loads = np.random.default_rng(0).lognormal(sigma=0.5, size=(58, 64))
+    placement = balance(loads, 4, 72)
+    assert sum(twins(held, 4) for held in placement.expert_of_slot) == 0 and placement.max_over_mean.max() < 1.001
+
+
 def test_replicas_share_a_gpu_where_there_are_more_of_them_than_gpus():
     held = balance([5, 1], 2, 6).expert_of_slot
     assert copies_of(held, 2).max() > 2 and twins(held, 2) > 0

@@ -87,6 +87,11 @@ def test_blocks_of_scales_forbid_eight_parts_of_qwen3_and_not_four(layout, legal
     assert problems(QWEN, layout) == []
 
 
+def test_a_whole_expert_needs_no_whole_blocks():
+    model = CATALOG["gpt-oss-120b"]  # experts 2,880 wide, 22.5 blocks
+    assert problems(model, DP8, weight_block=128) == [] != problems(model, TP8, weight_block=128)
+
+
 @pytest.mark.parametrize(("model", "layout", "nodes", "reason"), [
     (V3, Layout(3, 1, 3), None, "attention: 128 heads do not divide over 3 GPUs"),
     (QWEN, Layout(16, 1, 16), 8, "links: groups of 16 GPUs do not fill a node of 8"),
@@ -236,7 +241,7 @@ def test_every_legal_layout_has_a_finite_time_of_exchanges(case, batch):
 
 
 def test_copies_of_a_dense_model_send_nothing():
-    assert link_time(LLAMA, 64, Layout(1, 8, 8), NVLINK) == 0
+    assert link_time(LLAMA, 64, Layout(1, 16, 16), NVLINK, network=NETWORK) == 0
 
 
 def test_a_network_that_is_not_needed_takes_no_time():
