@@ -1289,7 +1289,7 @@ def frontier():
 
     Data sets: ``line`` (key, layout, series, legal, and the lists user, gpu), ``full`` (key, layout, series, legal,
     user, gpu, batch), ``best`` (key, tpot, user, gpu, batch, layout), ``target`` (tpot, user), ``barred`` (key, text in
-    lines: which layouts cannot be, and why). The key names model, device, gpus and context, the choices beside tpot.
+    lines: how many layouts cannot be, and why). The key names model, device, gpus and context, the choices beside tpot.
     Illegal layouts are grey.
     """
     xs, ys = (10, 5000), (20, 40000)
@@ -1366,9 +1366,9 @@ def placed(panels, mean):
         sums = alt.Chart(alt.Data(values=rows(gpu=np.arange(len(expert)), sum=end[:, -1])))
         views.append(alt.layer(
             pieces.mark_bar(stroke="white", strokeWidth=1.5, aria=False).encode(x=x, y=y, y2="end", color=color),
+            rule.mark_rule(color=LIMIT, strokeWidth=2, strokeDash=[6, 4], aria=False).encode(y=y),
             pieces.mark_text(color="white", fontWeight="bold", aria=False).encode(
                 x=x, y=alt.Y("middle:Q"), text="letter:N"),
-            rule.mark_rule(color=LIMIT, strokeWidth=2, strokeDash=[6, 4], aria=False).encode(y=y),
             sums.mark_text(fontWeight="bold", aria=False).encode(
                 x=x, y=alt.value(9), text=alt.Text("sum:Q", format=",.0f")),
         ).properties(title=title, width=185, height=240))
@@ -1425,7 +1425,8 @@ def balance():
     ``time`` (series, skew, gpus, batch, us; with slots but for the first two series). Choices: skew, slots, gpus,
     batch; no row where slots do not divide over the GPUs.
     """
-    here, bottom = "datum.skew == skew && datum.gpus == gpus", {"orient": "bottom", "labelLimit": 0}
+    here = "datum.skew == skew && datum.gpus == gpus"
+    bottom = {"orient": "bottom", "labelLimit": 0, "symbolOpacity": 1}
     also = " && (!isValid(datum.slots) || datum.slots == slots)"
     names = ["as numbered", "placed, no spare", "placed, these slots"]
     color = legend_colors(names, [MUTED, LIMIT, MOE]).legend(**bottom, symbolType="stroke")

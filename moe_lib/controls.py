@@ -1084,7 +1084,7 @@ def balance(config=None):
 
     def against_none(skew, gpus, slots, batch):
         ratio = slowest(skew, gpus, slots, batch) / slowest(skew, gpus, E, batch)
-        return f"{ratio:.2f} times the time with no spare"
+        return f"{ratio:.2f} times"
 
     def spare_bytes(gpus, slots):
         return (slots - E) / gpus * model.num_moe_layers * expert_bytes(model, 1)
@@ -1096,7 +1096,7 @@ def balance(config=None):
     readouts = {
         "Fullest GPU over mean": possible(fullest),
         "Slowest GPU": possible(seconds),
-        "These slots take": possible(against_none),
+        "Time over that with no spare": possible(against_none),
         "Spare experts take": possible(lambda gpus, slots: f"{_amount(spare_bytes(gpus, slots))} a GPU"),
         "Cache given up": possible(cache),
     }
@@ -1167,15 +1167,14 @@ def plan(config=None):
         return max(found, key=lambda point: (round(point[1] / point[2] / gpus, 6), -point[0].expert_tp), default=None)
 
     def barred(model, device, gpus, context):
-        """{why not: layouts that cannot be}; the reasons alone, where nothing fits."""
-        of, found = models[model], {}
-        for layout in layouts(of, gpus):
-            for why in problems(of, layout, weight_block=128):
-                found.setdefault(why, []).append(str(layout))
+        """(how many layouts cannot be, why not in sentences)."""
+        of = models[model]
         if not lines(model, device, gpus, context):
             needed = devices_needed(resident_bytes(of, weight_bytes=1), DEVICES[device])
-            return {f"nothing fits: the weights need {needed:,} of these GPUs": []}
-        return found
+            return "nothing fits", [f"the weights need {needed:,} of these GPUs"]
+        found = [problems(of, layout, weight_block=128) for layout in layouts(of, gpus)]
+        return (f"{sum(map(bool, found))} of {len(found)} layouts cannot be",
+                list(dict.fromkeys(itertools.chain.from_iterable(found))))
 
     def tables(selection):
         line, full, ring, grey, target = [], [], [], [], charts.rows(
@@ -1195,9 +1194,9 @@ def plan(config=None):
                     layout, sequences, each = point
                     ring += charts.rows(key=key, tpot=tpot, layout=str(layout), batch=sequences, user=1 / each,
                                         gpu=sequences / each / gpus)
-            said = "\n".join(textwrap.fill(text, 34) for why, of in barred(*chosen).items()
-                             for text in [*(["cannot be: " + ", ".join(of)] if of else []), why])
-            grey += charts.rows(key=key, text=said) if said else []
+            many, why = barred(*chosen)
+            if why:
+                grey += charts.rows(key=key, text="\n".join([f"{many}:", *(textwrap.fill(text, 34) for text in why)]))
         return {"line": line, "full": full, "best": ring, "target": target, "barred": grey}
 
     def told(say):
@@ -1220,7 +1219,7 @@ def plan(config=None):
         return told(say)(model, device, gpus, context, tpot)
 
     def left_out(model, device, gpus, context):
-        return "; ".join(barred(model, device, gpus, context)) or "none"
+        return "; ".join(barred(model, device, gpus, context)[1]) or "none"
 
     readouts = {
         "Best layout": told(lambda model, gpus, context, device, layout, sequences, each: str(layout)),

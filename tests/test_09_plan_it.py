@@ -1,0 +1,194 @@
+"""What page 09 rests on: the valley, published figures against bounds, its control and its figures."""
+
+import logging
+
+import numpy as np
+import pytest
+import vl_convert
+
+from moe_lib import charts, controls, records
+from moe_lib.hardware import DEVICES, devices_needed
+from moe_lib.models import CATALOG
+from moe_lib.parallel import Layout, layout_sequences
+from moe_lib.plan import moe_or_dense, plan, pools, time_per_token, time_to_first_token
+from moe_lib.roofline import fit_overhead
+from moe_lib.steps import decode_step
+
+V3, LLAMA, H200 = CATALOG["deepseek-v3"], CATALOG["llama-3.1-70b"], DEVICES["h200"]
+TP8, DP8 = Layout(8, 1, 1, 8), Layout(1, 8, 1, 8)
+CONTEXTS = {"no context": 0, "4,096 tokens": 4096, "16,384 tokens": 16384}
+ODD = {"model_type": "mixtral", "hidden_size": 1280, "intermediate_size": 1536, "num_hidden_layers": 4,
+       "vocab_size": 32000, "num_attention_heads": 10, "num_key_value_heads": 2, "num_local_experts": 6,
+       "num_experts_per_tok": 2}
+
+
+# The valley
+
+
+@pytest.mark.parametrize("context, first, last", [(0, 3, 1987), (4096, 3, 569), (16384, 4, 140)])
+def test_the_dense_model_is_faster_between_the_published_numbers_of_sequences(context, first, last):
+    around = [first - 1, first, last, last + 1]
+    ratio = moe_or_dense(V3, LLAMA, H200, 8, around, context=context, weight_bytes=1).time_ratio
+    assert (ratio > 1).tolist() == [False, True, True, False]
+
+
+def test_the_number_of_gpus_does_not_move_the_valley():
+    ratios = [moe_or_dense(V3, LLAMA, H200, gpus, [1, 64, 4096], weight_bytes=1).time_ratio for gpus in (1, 8, 72)]
+    assert np.allclose(ratios, ratios[0])
+
+
+# Published figures against bounds, by others
+
+
+def test_no_published_speed_of_a_unit_beats_reading_and_computing():
+    for run in (record.data for record in records.shipped("production")):
+        device, gpus = DEVICES[run["device"]], run["decode_gpus"]
+        unit, context = Layout(1, gpus, 1, gpus), run.get("mean_context", run.get("prompt"))
+        most = layout_sequences(V3, unit, device.usable_bytes, weight_bytes=1, context=context)
+        seconds = time_per_token(V3, most, unit, device, weight_bytes=1, context=context)
+        assert run["decode_tokens_per_s"] < 8 * most / seconds / gpus
+        fresh = run["prefill_tokens_per_s"] * (1 - run.get("cached_prompt_share", 0))
+        assert fresh < 8 * device.peak("fp8") / (2 * V3.active_params_read)
+
+
+def test_two_constants_carry_a_plan_from_two_points_of_r1_to_the_others():
+    served = records.shipped("served_r1_h200")[0].data
+    bound = time_per_token(V3, served["concurrency"], TP8, H200, context=1536, weight_bytes=1)
+    took = np.array(served["mean_tpot_s"])
+    overhead = fit_overhead(bound[[0, 2]], took[[0, 2]])
+    told = [{row.layout: row.tpot for row in plan(V3, H200, 8, context=1536, batch=batch, weight_bytes=1,
+                                                  overhead=overhead)}[TP8] for batch in served["concurrency"]]
+    assert (bound < took).all() and np.abs(told / took - 1).max() < 0.06  # as page 00 found for the even split
+
+
+def test_deepseek_s_day_is_as_many_nodes_and_dollars_as_published():
+    day = records.shipped("production")[0].data
+    need = pools(V3, 1 / day["seconds"], day["input_tokens"], day["output_tokens"],
+                 day["prefill_tokens_per_s"] / 8, day["decode_tokens_per_s"] / 8)
+    nodes = (need.prefill_gpus + need.decode_gpus) / 8
+    assert nodes == pytest.approx(day["nodes_mean"], rel=0.001)
+    assert day["nodes_mean"] * 8 * 24 * day["usd_per_gpu_hour"] == day["cost_usd_per_day"]
+
+
+# Asked in practice: how many GPUs for DeepSeek-R1?
+
+
+def test_r1_in_fp8_needs_as_many_gpus_as_the_page_answers():
+    release = next(r.data["bytes"] for r in records.shipped("reported") if r.data["key"] == "v3-release")
+    held = release + 8 * V3.kv_bytes_per_sequence(16384)
+    assert [devices_needed(held, DEVICES[card]) for card in ("h100", "h20", "h200", "b200")] == [10, 8, 6, 5]
+
+
+def test_a_first_token_on_eight_h20_and_a_token_on_a_cpu_are_as_the_page_answers():
+    wait = time_to_first_token(V3, 16384, TP8, DEVICES["h20"], weight_bytes=1)
+    moe, dense = decode_step([V3, LLAMA], 1, weight_bytes=1).bytes_read
+    assert wait == pytest.approx(0.777, rel=0.001) and dense / moe == pytest.approx(1.9, abs=0.01)
+
+
+# The control
+
+
+@pytest.fixture(scope="module")
+def frontier():
+    return controls.plan()
+
+
+@pytest.fixture(scope="module")
+def page(frontier):
+    return frontier.static()
+
+
+def _start(control, **chosen):
+    return {choice.name: choice.start for choice in control.choices} | chosen
+
+
+def test_the_frontier_stands_where_the_page_says(frontier):
+    said = frontier.readout(**_start(frontier))
+    assert list(said.values()) == ["TP2xDP4+EP8", "83 sequences", "20 ms", "127 ms", "519", "$ 1.07", "none"]
+
+
+@pytest.mark.parametrize("model", controls.PLAN_MODELS)
+@pytest.mark.parametrize("gpus, context, tpot", [(8, 8192, 20), (8, 2048, 12), (4, 32768, 60), (2, 8192, 8)])
+def test_the_best_of_the_frontier_is_the_best_of_the_plan(frontier, model, gpus, context, tpot):
+    said = frontier.readout(**_start(frontier, model=model, gpus=gpus, context=context, tpot=tpot))
+    row = plan(CATALOG[model], H200, gpus, context=context, weight_bytes=1, tpot=tpot / 1e3, weight_block=128,
+               price_per_hour=2)[0]
+    if not row.fits or not row.batch:
+        assert said["Best layout"] in ("does not fit", "none meets the target")
+        return
+    assert said["Best layout"] == str(row.layout) and said["Sequences at once"].split()[0] == f"{row.batch:,}"
+    assert said["A million tokens"] == f"$ {row.cost_per_million_tokens:.2f}"
+
+
+def test_dots_and_crosses_of_the_page_are_steps_of_their_layouts(page):
+    for line, end in list(zip(page["datasets"]["line"], page["datasets"]["full"], strict=True))[::37]:
+        model, device, gpus, context = line["key"].split("|")
+        setting = {"context": int(context), "weight_bytes": 1}
+        row = next(row for row in plan(CATALOG[model], DEVICES[device], int(gpus), **setting)
+                   if str(row.layout) == line["layout"] == end["layout"])
+        one = time_per_token(CATALOG[model], 1, row.layout, DEVICES[device], **setting)
+        assert end["batch"] == row.max_sequences and line["user"][0] == pytest.approx(1 / one, rel=1e-4)
+        assert line["gpu"][-1] == end["gpu"] == pytest.approx(row.tokens_per_s_per_gpu, rel=1e-4)
+
+
+def test_the_frontier_says_the_same_live_and_on_the_page(frontier, page):
+    chosen = {"model": "qwen3-235b-a22b", "device": "b200", "gpus": 8, "context": 2048, "tpot": 15, "price": 3}
+    at = {choice.name: list(choice.options.values()).index(chosen[choice.name]) for choice in frontier.choices}
+    for answer in page["usermeta"]["readouts"]:
+        found = answer["values"]
+        for key in answer["keys"]:
+            found = found[at[key]]
+        assert found == frontier.readout(**chosen)[answer["label"]]
+    live = frontier.live_spec(**chosen)["datasets"]
+    for name in ("line", "full", "barred"):
+        assert live[name] == [row for row in page["datasets"][name] if row["key"] == "qwen3-235b-a22b|b200|8|2048"]
+
+
+def test_the_frontier_names_what_cannot_be_and_why(frontier):
+    said = frontier.readout(**_start(frontier, model="qwen3-235b-a22b"))
+    assert said["Layouts that cannot be"].endswith("leaves 192 each, no whole blocks of 128")
+    alone = frontier.readout(**_start(frontier, gpus=2))
+    assert alone["Best layout"] == "does not fit" and "need 5" in alone["Layouts that cannot be"]
+    assert frontier.readout(**_start(frontier, tpot=0.5))["Best layout"] == "none meets the target"
+
+
+def test_a_layout_that_cannot_be_is_grey_and_never_the_best():
+    own = controls.plan(ODD)
+    chosen = _start(own, gpus=8)
+    drawn = own.live_spec(**chosen)["datasets"]
+    grey = {row["layout"] for row in drawn["line"] if row["series"] == charts.CANNOT_BE}
+    assert {name.partition("+")[0] for name in grey} == {"TP8", "TP4xDP2"}  # 10 heads
+    assert not grey & {row["layout"] for row in drawn["best"]} and len(drawn["line"]) == 4
+    assert "10 heads do not divide over 8 GPUs" in drawn["barred"][0]["text"].replace("\n", " ")
+
+
+def test_the_page_stays_within_its_rows_with_a_reader_s_model_too():
+    spec = controls.plan(ODD).static()
+    assert sum(map(len, spec["datasets"].values())) <= 5000
+    assert sum(len(row["user"]) for row in spec["datasets"]["line"]) <= 5000
+
+
+# The figures
+
+
+def _valley():
+    batch = 2.0 ** np.arange(0, 13.01, 0.5)
+    found = {name: moe_or_dense(V3, LLAMA, H200, 8, batch, context=context, weight_bytes=1)
+             for name, context in CONTEXTS.items()}
+    return charts.valley(batch, {name: of.time_ratio for name, of in found.items()},
+                         {name: of.crossings for name, of in found.items()}, ("V3", "Llama 70B"))
+
+
+@pytest.mark.parametrize("version", ["5.8", "6.4"])
+def test_figures_and_control_are_valid_in_both_versions_of_vega_lite(frontier, page, version, caplog):
+    with caplog.at_level(logging.WARNING):
+        for spec in (_valley().to_dict(), page, frontier.live_spec(**_start(frontier, tpot=17, context=5000))):
+            assert vl_convert.vegalite_to_svg(spec, vl_version=version).count("<path") > 10
+            assert len(spec["description"]) > 40
+    assert caplog.records == []
+
+
+def test_the_valley_writes_how_far_the_dense_model_wins():
+    data = [layer["data"]["values"] for layer in _valley().to_dict()["layer"]]
+    written = {row["says"] for rows in data for row in rows if "series" in row and "says" in row}
+    assert written == {"1,987", "569", "140"}
