@@ -1,7 +1,7 @@
 """Timed layers of routed experts: which experts each input touches, their limits, and rows that cannot be trusted.
 
 A layer is a dict: device, num_experts, top_k, d_model, d_expert, weight_bytes, distribution ("balanced", "uniform" or
-"power law"), num_tokens [n] and latency_s [n]. The shipped ones were timed by NVIDIA (``data/measured/moe_kernels.jsonl``).
+"power law"), num_tokens [n] and latency_s [n]. NVIDIA timed the shipped ones (``data/measured/moe_kernels.jsonl``).
 """
 
 import numpy as np

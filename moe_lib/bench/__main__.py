@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from .cpu import one_thread_each
+from . import one_thread_each
 
 NEEDS_TORCH = {"all_to_all"}
 MINUTES = {True: "less than 20 s", False: "less than 2 minutes"}  # on two cores

@@ -285,9 +285,3 @@ def _throttled(copy, num_bytes):
         if left > 2e-3:
             sleep(left - 1e-3)
     return perf_counter() - start
-
-
-def one_thread_each():
-    """Tell the matrix libraries to use one thread; to be called before NumPy loads them."""
-    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
-        os.environ.setdefault(name, "1")

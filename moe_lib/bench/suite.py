@@ -53,7 +53,7 @@ def moe_decode(machine, rng, quick, routing="uniform"):
     def choose(batch):
         return sample_routing(rng, batch, E, k, inclusion=popularity[routing])
 
-    batches = 4 ** np.arange(5) if quick else 2 ** np.arange(13)
+    batches = 2 ** np.arange(9 if quick else 13)
     return (yield from _sweep(machine, rng, "moe_decode", choose, batches, quick, routing))
 
 
