@@ -86,7 +86,7 @@ def balance(loads, num_gpus, num_slots, *, num_nodes=1, num_groups=1):
     at_node = _pack(loads.reshape(L, groups, -1).sum(axis=2), kind, nodes)  # [L, groups], node after node
     experts = of_group[at_node].reshape(L * nodes, E // nodes)
     here = np.take_along_axis(np.repeat(loads, nodes, axis=0), experts, axis=1)
-    held, piece = _replicate(here, slots // nodes)
+    held, piece = _replicate(here, slots // nodes, P // nodes)
     order = _pack(piece, held, P // nodes)
     expert_of_slot = np.take_along_axis(experts, np.take_along_axis(held, order, axis=1), axis=1).reshape(L, slots)
     _, best = _replicate(loads, slots)
@@ -265,12 +265,15 @@ def _by_gpu(of_expert, expert_of_slot, num_gpus):
     return np.take_along_axis(of_expert, held, axis=1).reshape(len(held), num_gpus, -1).sum(axis=2)
 
 
-def _replicate(loads, num_slots):
-    """(expert of each slot [L, slots], its piece [L, slots]): spare slots to the largest pieces, one by one."""
+def _replicate(loads, num_slots, most=None):
+    """(expert of each slot [L, slots], its piece [L, slots]): spare slots to the largest pieces, one by one.
+
+    `most` copies of an expert are enough: one on each GPU. Only when all have so many, a slot is wasted.
+    """
     L, E = loads.shape
     rows, copies, piece = np.arange(L), np.ones((L, E), int), loads.copy()
     for _ in range(num_slots - E):
-        largest = piece.argmax(axis=1)
+        largest = (piece if most is None else np.where(copies < most, piece, -copies)).argmax(axis=1)
         copies[rows, largest] += 1
         piece[rows, largest] = loads[rows, largest] / copies[rows, largest]
     held = np.repeat(np.tile(np.arange(E), L), copies.ravel()).reshape(L, num_slots)
