@@ -980,7 +980,8 @@ def over_bound(shares):
         domain=names, range=["circle", "square", "triangle-up", "diamond", "cross"][:len(names)]))
     x = alt.X("share:Q", title="measured speed over bound", axis=alt.Axis(format=".0%", tickCount=5),
               scale=alt.Scale(domain=[0, 1.05], nice=False))
-    color = legend_colors(names, [MUTED, CACHE, MOE, ALWAYS, MEASURED][:len(names)])
+    colors = [MUTED, CACHE, MOE, ALWAYS, MEASURED][:len(names)] if len(names) > 2 else [MEASURED, CACHE]
+    color = legend_colors(names, colors[:len(names)])
     return finish(alt.layer(
         alt.Chart(alt.Data(values=table)).mark_point(filled=True, size=110, opacity=0.9, aria=False).encode(
             x=x, y=_rows_axis(), color=color, shape=shape),
@@ -1191,13 +1192,13 @@ def exchange_times(lines, points):
 def parallel():
     """Milliseconds of a step against sequences for one layout, up to where caches fill the GPUs.
 
-    Data sets: ``curve`` (key, and the lists batch, ms and open, with the exchanges in the open), ``end`` (key, batch,
+    Data sets: ``curve`` (key, and the lists batch, ms with the exchanges hidden and open without), ``end`` (key, batch,
     ms). The key names model, setup, gpus, attention, experts and context, the choices; no row where a layout cannot be
     or does not fit.
     """
     key = "model + '|' + setup + '|' + gpus + '|' + {} + '|' + {} + '|' + context"
     own, split = key.format("attention", "experts"), key.format("'8'", "'8'")
-    names = ["this layout", "with its exchanges, not hidden", "all split over 8 GPUs of a node"]
+    names = ["exchanges hidden", "exchanges in the open", "all split over the 8 GPUs of a node"]
     x = batch_axis("sequences in a step, over all GPUs")
 
     def y(field):
@@ -1221,8 +1222,8 @@ def parallel():
             x=x, y=y("ms"), text="text:N"),
     ).properties(width=WIDTH, height=320),
         "Milliseconds per step against sequences over all GPUs, log-log. The line rises while more experts are touched "
-        "and flattens, and rises again with the caches, up to a cross where these fill the GPUs. A dashed line adds "
-        "the exchanges between GPUs; a dotted one splits everything over the GPUs of a node.")
+        "and flattens, and rises again with the caches, up to a cross where these fill the GPUs. A dashed line has "
+        "the exchanges between GPUs in the open; a dotted one splits everything over the GPUs of a node.")
 
 
 def valley(batch, ratios, crossings, names):
@@ -1251,15 +1252,19 @@ def valley(batch, ratios, crossings, names):
     sunk = alt.Chart(alt.Data(values=_lines({name: np.maximum(of, 1) for name, of in ratios.items()}, "ratio",
                                             batch=batch, one=1)))
     last = {name: of[-1] for name, of in crossings.items()}
-    dots = alt.Chart(alt.Data(values=[row for name, at in last.items() for row in rows(
-        batch=at, ratio=1, series=name, says=f"{np.floor(at):,.0f}")]))
+    dots = alt.Chart(alt.Data(values=[row for i, (name, at) in enumerate(last.items()) for row in rows(
+        batch=at, ratio=1, series=name, says=f"{np.floor(at):,.0f}", below=60 - 20 * i)]))
     first = alt.Chart(alt.Data(values=rows(batch=[of[0] for of in crossings.values()], ratio=1, series=list(ratios))))
-    middle = {name: np.sqrt(of[0] * of[-1]) for name, of in crossings.items()}
+    middle = {name: 1.25 * np.sqrt(of[0] * of[-1]) for name, of in crossings.items()}
     inside = alt.Chart(alt.Data(values=[row for name, at in middle.items() for row in rows(
         batch=at, ratio=np.interp(at, batch, ratios[name]), series=name)]))
     sides = alt.Chart(alt.Data(values=[{"batch": domain[0], "ratio": 0.24, "says": f"{names[0]} is faster"},
                                        {"batch": domain[0], "ratio": 12.5, "says": f"{names[1]} is faster"}]))
     big = {"fontWeight": "bold", "aria": False}
+
+    def phone(there, elsewhere):
+        return {"expr": f"width < 400 ? {there} : {elsewhere}"}
+
     return finish(alt.layer(
         sunk.mark_area(opacity=0.16, aria=False).encode(x=x, y=alt.Y("one:Q"), y2="ratio:Q", color=color),
         alt.Chart(alt.Data(values=[{"ratio": 1}])).mark_rule(color="currentColor", strokeWidth=1.5, aria=False).encode(
@@ -1267,8 +1272,9 @@ def valley(batch, ratios, crossings, names):
         lines.mark_line(strokeWidth=3.5, aria=False).encode(x=x, y=y, color=color),
         first.mark_point(filled=True, size=110, opacity=1, aria=False).encode(x=x, y=y, color=color),
         dots.mark_point(filled=True, size=150, opacity=1, aria=False).encode(x=x, y=y, color=color),
-        dots.mark_text(align="left", dx=9, dy=14, fontSize=18, **big).encode(x=x, y=y, color=color, text="says:N"),
-        inside.mark_text(dy=-24, fontSize=14, **big).encode(x=x, y=y, color=color, text="series:N"),
+        dots.mark_text(align=phone("'center'", "'left'"), dx=phone(6, 9), dy=phone("datum.below", 14),
+                       fontSize=phone(14, 18), **big).encode(x=x, y=y, color=color, text="says:N"),
+        inside.mark_text(dy=-24, fontSize=phone(12, 14), **big).encode(x=x, y=y, color=color, text="series:N"),
         sides.mark_text(align="left", dx=10, fontSize=16, **big).encode(x=x, y=y, text="says:N"),
     ).properties(width=WIDTH, height=400),
         f"Step time of {names[0]} over that of {names[1]} against sequences, log-log, drawn downwards. "
@@ -1308,7 +1314,7 @@ def frontier():
     best = best.transform_filter("datum.tpot == tpot").transform_calculate(
         text="datum.batch + (datum.batch > 1 ? ' sequences' : ' sequence')")
     one = line.transform_calculate(user="datum.user[0]", gpu="datum.gpu[0]",
-                                   text=f"datum.layout + (datum.legal ? '' : ' {CANNOT_BE}')")
+                                   text=f"split(datum.layout, '+')[0] + (datum.legal ? '' : ' {CANNOT_BE}')")
     beside, away = ({"expr": f"datum.user > 1500 ? {far} : {near}"} for far, near in (("'right'", "'left'"), (-9, 9)))
     barred = alt.Chart(alt.NamedData("barred")).transform_filter(key).transform_calculate(
         right=str(xs[1]), top=str(ys[1]))
@@ -1455,3 +1461,151 @@ def balance():
                   "Left, the tokens of each GPU over the mean, fullest first, before and after experts are copied and "
                   "placed. Right, microseconds of the slowest GPU against the batch, log-log: spare experts lie above "
                   "while reading binds, and under skew below once computing binds.")
+
+
+def seconds_axis(title, domain, name="seconds"):
+    """A log y axis of seconds over a fixed domain, decades labelled in words of time."""
+    says = ("datum.value >= 1 ? datum.value + ' s' : datum.value >= 1e-3 ? round(1e3 * datum.value) + ' ms' : "
+            "round(1e6 * datum.value) + ' µs'")
+    return log_axis(name, title, domain, labelExpr=says)
+
+
+def machine(limits, measured):
+    """Time of a step against batch on the reader's machine: a mixture and its dense twin, points over their limits.
+
+    Parameters
+    ----------
+    limits, measured : dict of str to (array_like, array_like)
+        Batches and seconds of the mixture and of the dense twin, in that order.
+    """
+    names = list(measured)
+    tables = [[row for name, (batch, seconds) in part.items()
+               for row in rows(batch=np.asarray(batch), seconds=np.asarray(seconds, float), series=name)]
+              for part in (limits, measured)]
+    place = {"x": batch_axis(domain=(1, 256)), "color": legend_colors(names, [MOE, DENSE]),
+             "y": seconds_axis("time of the layer", (1e-4, 1))}
+    lines, points = (alt.Chart(alt.Data(values=table)) for table in tables)
+    return finish(alt.layer(
+        lines.mark_line(strokeWidth=2, strokeDash=[6, 4], aria=False).encode(**place),
+        points.mark_line(strokeWidth=1, opacity=0.5, aria=False).encode(**place),
+        points.mark_point(filled=True, size=90, opacity=1, aria=False).encode(**place),
+    ).properties(width=WIDTH, height=HEIGHT),
+        "Time of a layer against batch on this machine, log-log. Points are measured, dashed lines their limits. The "
+        "mixture rises with the experts it touches. The dense twin stays nearly flat until computing takes longer than "
+        "reading.")
+
+
+def measured():
+    """Measured times of a layer over its limit, with and without two fitted constants.
+
+    Data set: ``times`` (key, batch, measured, limit, fitted in seconds, valid), the key naming device, framework,
+    precision, model and routing, or the reader's record. Choices: device, framework, precision, model, routing.
+    """
+    key = "[device, framework, precision, model, routing].join('|')"
+    of = alt.Chart(alt.NamedData("times")).transform_filter(f"datum.key == {key} || datum.key == device")
+    names = ["limit: bytes or FLOP", "with two fitted constants", "measured", "measured, yet impossible"]
+    x, y = batch_axis(domain=(1, 16384)), seconds_axis("time of the layer", (1e-5, 10))
+    color = legend_colors(names, [LIMIT, MOE, MEASURED, ALWAYS])
+    lines = of.transform_fold(["limit", "fitted"], as_=["which", "seconds"]).transform_calculate(
+        series=f"datum.which == 'limit' ? {names[0]!r} : {names[1]!r}").transform_filter("isValid(datum.seconds)")
+    points = of.transform_calculate(seconds="datum.measured", series=f"datum.valid ? {names[2]!r} : {names[3]!r}")
+    place = {"x": x, "y": y, "color": color}
+    return finish(alt.layer(
+        lines.mark_line(strokeWidth=2.5, aria=False).encode(**place),
+        points.mark_point(filled=True, size=80, opacity=1, aria=False).encode(**place),
+    ).properties(width=WIDTH, height=320),
+        "Measured times of one layer of experts against batch, log-log, over the limit from published peaks and over "
+        "the limit with two fitted constants. Points lie above the limit: far above at one token and above 512.")
+
+
+def one_curve(laws, points):
+    """Share of all experts read, by fitted time, against tokens per expert: every machine on the law of its routing.
+
+    Parameters
+    ----------
+    laws : dict of str to (array_like, array_like)
+        Tokens per expert B k / E and share, by kind of routing, at most two.
+    points : list of (str, str, array_like, array_like)
+        Kind of routing (one of `laws`), machine, B k / E and share; shares that are nan are left out.
+    """
+    kinds, machines = list(laws), list(dict.fromkeys(machine for _, machine, _, _ in points))
+    table = [row for kind, machine, at, share in points for row in rows(
+        at=np.asarray(at, float), share=np.asarray(share, float), series=kind, machine=machine)
+        if np.isfinite(row["share"])]
+    lines = [row for kind, (at, share) in laws.items() for row in rows(at=np.asarray(at), share=share, series=kind)]
+    x = alt.X("at:Q", title="tokens per expert, B k / E",
+              axis=alt.Axis(values=[4.0**i for i in range(-2, 4)], format="~g"),
+              scale=alt.Scale(type="log", base=2, domain=[1 / 40, 70], nice=False, clamp=True))
+    y = alt.Y("share:Q", title="share of all experts read, by time", axis=alt.Axis(format="%", tickCount=6),
+              scale=alt.Scale(domain=[0, 1.5], nice=False, clamp=True))
+    color = legend_colors(kinds, [MOE, LIMIT])
+    shapes = ["cross", "circle", "square", "triangle-up", "diamond"][-len(machines):]
+    shape = alt.Shape("machine:N", title=None, scale=alt.Scale(domain=machines, range=shapes),
+                      legend=alt.Legend(labelLimit=0, symbolFillColor=MUTED, symbolStrokeWidth=0))
+    sizes = alt.Scale(domain=machines, range=[170] + [45] * (len(machines) - 1))
+    size = alt.Size("machine:N", legend=None, scale=sizes)
+    return finish(alt.layer(
+        alt.Chart(alt.Data(values=lines)).mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color),
+        alt.Chart(alt.Data(values=table)).mark_point(filled=True, opacity=0.75, aria=False).encode(
+            x=x, y=y, color=color, shape=shape, size=size),
+    ).properties(width=WIDTH, height=340),
+        "Share of all experts read, worked out from measured times, against tokens per expert. Points of "
+        + ", ".join(machines) + " follow two lines: strided routing rises straight to one, uniform routing bends.")
+
+
+def missed_by(groups):
+    """Measured over predicted time by group, one a row: median, the middle 80 %, how many and how far off.
+
+    Parameters
+    ----------
+    groups : dict of str to array_like
+        Ratios by what the group is, at most 46 characters, so that a phone shows them.
+    """
+    table = []
+    for row, (says, ratio) in enumerate(groups.items()):
+        low, middle, high = np.quantile(ratio, [0.1, 0.5, 0.9])
+        off = 100 * np.mean(np.abs(np.log(ratio)))
+        table += rows(row=row, says=f"{says}: {len(ratio):,}", low=low, middle=middle, high=high,
+                      off=f"off by {digits(off)} %")
+    domain = [1 / 16, 16]
+    x = alt.X("low:Q", title="measured over predicted time",
+              axis=alt.Axis(values=[0.125, 0.25, 0.5, 1, 2, 4, 8], format="~g"),
+              scale=alt.Scale(type="log", base=2, domain=domain, nice=False, clamp=True))
+    y, base = alt.Y("row:O", title=None, axis=None), alt.Chart(alt.Data(values=table))
+    here = alt.X("middle:Q", scale=alt.Scale(type="log", base=2, domain=domain, nice=False, clamp=True))
+    one = alt.Chart(alt.Data(values=[{"middle": 1}])).mark_rule(color=MUTED, strokeDash=[5, 4], aria=False)
+    return finish(alt.layer(
+        one.encode(x=here),
+        base.mark_rule(color=MEASURED, strokeWidth=7, opacity=0.45, dy=6, aria=False).encode(x=x, x2="high:Q", y=y),
+        base.mark_point(filled=True, color=MEASURED, size=90, opacity=1, aria=False).encode(x=here, y=y),
+        base.mark_text(align="left", dy=-16, aria=False).encode(x=alt.value(2), y=y, text="says:N"),
+        base.mark_text(align="right", dy=-16, fontWeight="bold", aria=False).encode(
+            x=alt.value("width"), y=y, text="off:N"),
+    ).properties(width=WIDTH, height=46 * len(groups)),
+        "Measured over predicted time by group, median and middle 80 %: " + "; ".join(
+            f"{row['says']}, median {row['middle']:.2f}" for row in table) + ".")
+
+
+def over_limit(batch, ratios):
+    """Measured time over the physical limit against batch, by group.
+
+    Parameters
+    ----------
+    batch : array_like [n]
+    ratios : dict of str to array_like [n]
+        At most five groups.
+    """
+    names = list(ratios)
+    x, table = batch_axis(domain=(1, 16384)), _lines(ratios, "ratio", batch=batch)
+    y = alt.Y("ratio:Q", title="measured time over its limit", axis=alt.Axis(values=[0.5, 1, 2, 4, 8], format="~g"),
+              scale=alt.Scale(type="log", base=2, domain=[0.4, 12], nice=False))
+    color = legend_colors(names, [MEASURED, MOE, CACHE, ALWAYS, DENSE][:len(names)])
+    rule = alt.Chart(alt.Data(values=[{"ratio": 1, "batch": 1, "says": "the limit: nothing can lie below"}]))
+    return finish(alt.layer(
+        rule.mark_rule(color=LIMIT, strokeWidth=2, strokeDash=[6, 4], aria=False).encode(y=y),
+        rule.mark_text(align="left", dx=6, dy=11, aria=False).encode(x=x, y=y, text="says:N"),
+        alt.Chart(alt.Data(values=table)).mark_line(strokeWidth=2.5, point={"size": 45, "filled": True, "opacity": 1},
+                                                    aria=False).encode(x=x, y=y, color=color),
+    ).properties(width=WIDTH, height=HEIGHT),
+        "Measured time over the physical limit against batch: " + "; ".join(names) + ". Sound kernels lie above one, "
+        "highest at one token and above 512; one group lies below one, which no kernel can.")

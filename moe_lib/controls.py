@@ -1,5 +1,5 @@
 """What a reader can move: `workshop`, `memory_bill`, `wall`, `coverage`, `speculation`, `roofline`, `context`,
-`chunks`, `offloading`, `parallel`, `balance`, `plan`, `predict`.
+`chunks`, `measured`, `offloading`, `parallel`, `balance`, `plan`, `predict`.
 
 A notebook cell ends in one line, such as ``controls.workshop()``; `two_faces` shows it live in JupyterLab and as an
 in-page chart everywhere else.
@@ -12,7 +12,7 @@ import textwrap
 
 import numpy as np
 
-from . import charts, routing
+from . import charts, kernels, routing
 from .balance import balance as balance_experts
 from .balance import max_over_mean, rank_times, rank_work
 from .hardware import DEVICES, LINKS, devices_needed
@@ -20,7 +20,7 @@ from .models import CATALOG, dense_twin, from_config, from_counts
 from .offload import expert_bytes, expert_slots, host_time, missed_bytes, reuse_hit_rate, token_time
 from .parallel import Layout, layout_sequences, layouts, link_time, problems, rank_resident_bytes, rank_step
 from .plan import cost_per_million_tokens, time_per_token, time_to_first_token
-from .records import inclusion, router_loads, shipped
+from .records import inclusion, parse, read, router_loads, shipped
 from .roofline import attainable_flops_per_s, compute_bound_batch, ridge_point, speculation_gain, step_time
 from .routing import (
     batch_for_coverage,
@@ -40,8 +40,8 @@ from .steps import (
 )
 from .two_faces import HALF_OCTAVES, Choice, TwoFaces, predict
 
-__all__ = ["balance", "chunks", "context", "coverage", "memory_bill", "offloading", "parallel", "plan", "predict",
-           "roofline", "speculation", "wall", "workshop"]
+__all__ = ["balance", "chunks", "context", "coverage", "measured", "memory_bill", "offloading", "parallel", "plan",
+           "predict", "roofline", "speculation", "wall", "workshop"]
 
 PRECISIONS = {"BF16": "bf16", "FP8": "fp8", "4-bit": "fp4"}
 WEIGHT_BYTES = {"bf16": 2, "fp8": 1, "fp4": 0.5}
@@ -75,7 +75,7 @@ class _Models(dict):
         static = [*filter(None, [self.own]), *(slug for slug in static if slug in self)]
         named = {self[slug].name: slug for slug in static}
         more = {model.name: slug for slug, model in self.items() if slug not in static}
-        return Choice("model", "Model", named, self.own or start, more=more, upload=True)
+        return Choice("model", "Model", named, self.own or start, more=more, upload="config.json")
 
 
 def _dtype(precision, device):
@@ -931,12 +931,13 @@ def parallel(config=None):
         return 0 if wrong(model, gpus, attention, experts) else int(min(fit, HALF_OCTAVES[-1]))
 
     def times(model, setup, gpus, attention, experts, context, batch):
-        """Seconds of reading or computing, and of the exchanges."""
+        """Seconds of a step with its exchanges hidden and in the open, and of these."""
         device, within = SPREAD_ON[setup]
         spread = layout(gpus, attention, experts)
         step = rank_step(models[model], batch, spread, weight_bytes=1, context=context)
         work = step_time(step, DEVICES[device], DEVICES[device].arithmetic(1)).lower
-        return work, link_time(models[model], batch, spread, LINKS[within], network=LINKS["ib-ndr"])
+        link = link_time(models[model], batch, spread, LINKS[within], network=LINKS["ib-ndr"])
+        return np.maximum(work, link), work + link, link
 
     def tables(selection):
         curve, end = [], []
@@ -946,10 +947,10 @@ def parallel(config=None):
             fit, key = most(*setting), "|".join(map(str, setting))
             if fit:
                 batch = np.union1d(2 ** np.arange(int(np.log2(fit)) + 1), fit)
-                work, link = times(*setting, batch)
-                points = charts.rows(batch=batch, ms=1e3 * work, open=1e3 * (work + link))
+                hidden, in_open, _ = times(*setting, batch)
+                points = charts.rows(batch=batch, ms=1e3 * hidden, open=1e3 * in_open)
                 curve.append({"key": key, **{name: [point[name] for point in points] for name in points[0]}})
-                end += charts.rows(key=key, batch=fit, ms=1e3 * work[-1])
+                end += charts.rows(key=key, batch=fit, ms=1e3 * hidden[-1])
         return {"curve": curve, "end": end}
 
     def name(model, gpus, attention, experts):
@@ -966,17 +967,20 @@ def parallel(config=None):
     def told(say):
         def checked(model, setup, gpus, attention, experts, context):
             setting = model, setup, gpus, attention, experts, context
-            return say(most(*setting), *times(*setting, most(*setting)), gpus) if most(*setting) else "none"
+            fit = most(*setting)
+            return say(fit, *(1e3 * seconds for seconds in times(*setting, fit)), gpus) if fit else "none"
 
         return checked
 
     readouts = {
         "Layout": name,
         "A GPU holds": held,
-        "Sequences that fit": told(lambda fit, work, link, gpus: f"{fit:,}"),
-        "A step of all of them": told(lambda fit, work, link, gpus: f"{charts.digits(1e3 * work)} ms at least"),
-        "Its exchanges": told(lambda fit, work, link, gpus: f"{charts.digits(1e3 * link)} ms more, if not hidden"),
-        "Tokens/s of a GPU": told(lambda fit, work, link, gpus: f"{charts.digits(fit / work / gpus)} at most"),
+        "Sequences that fit": told(lambda fit, *_: f"{fit:,}"),
+        "A step of all of them": told(lambda fit, hidden, in_open, link, gpus: (
+            f"{charts.digits(hidden)} to {charts.digits(in_open)} ms")),
+        "Exchanges in it": told(lambda fit, hidden, in_open, link, gpus: f"{charts.digits(link)} ms"),
+        "Tokens/s of a GPU": told(lambda fit, hidden, in_open, link, gpus: (
+            f"{charts.digits(1e3 * fit / hidden / gpus)} at most")),
     }
     choices = [models.choice(SPREAD_MODELS, "deepseek-v3"),
                Choice("setup", "FP8 on", {name: name for name in SPREAD_ON}, "H200", "radio"),
@@ -1014,7 +1018,7 @@ def balance(config=None):
 
     >>> said = balance().readout(skew=1, slots=288, gpus=32, batch=64)
     >>> print(said["Fullest GPU over mean"], "|", said["Slowest GPU"], "|", said["Spare experts take"])
-    4.74 → 1.00 | 52.6 → 52.5 µs (reading) | 2.55 GB a GPU
+    4.74 → 1.00 | 52.6 → 52.5 µs (reading) | 2.55 GB a GPU, or 36,349 tokens of cache
     """
     model, device = CATALOG["deepseek-v3"] if config is None else from_config(config), DEVICES["h200"]
     E, k = int(model.num_experts), int(model.top_k)
@@ -1086,19 +1090,15 @@ def balance(config=None):
         ratio = slowest(skew, gpus, slots, batch) / slowest(skew, gpus, E, batch)
         return f"{ratio:.2f} times"
 
-    def spare_bytes(gpus, slots):
-        return (slots - E) / gpus * model.num_moe_layers * expert_bytes(model, 1)
-
-    def cache(gpus, slots):
-        a_token = model.kv_bytes_per_token()
-        return f"{spare_bytes(gpus, slots) / a_token:,.0f} tokens a GPU" if a_token else "none to give"
+    def taken(gpus, slots):
+        spare, a_token = (slots - E) / gpus * model.num_moe_layers * expert_bytes(model, 1), model.kv_bytes_per_token()
+        return f"{_amount(spare)} a GPU" + (f", or {spare / a_token:,.0f} tokens of cache" if spare and a_token else "")
 
     readouts = {
         "Fullest GPU over mean": possible(fullest),
         "Slowest GPU": possible(seconds),
         "Time over that with no spare": possible(against_none),
-        "Spare experts take": possible(lambda gpus, slots: f"{_amount(spare_bytes(gpus, slots))} a GPU"),
-        "Cache given up": possible(cache),
+        "Spare experts take": possible(taken),
     }
     choices = [Choice("skew", "Popularity", SKEWS, 1, "radio", more=BALANCE_SKEWS),
                Choice("slots", "Slots in all", _numbers(static), static[1],
@@ -1231,7 +1231,7 @@ def plan(config=None):
         "Tokens/s of a GPU": told(lambda model, gpus, context, device, layout, sequences, each: (
             f"{charts.digits(sequences / each / gpus)}")),
         "A million tokens": cost,
-        "Layouts that cannot be": left_out,
+        "Cannot be": left_out,
     }
     choices = [models.choice(PLAN_MODELS, "deepseek-v3"), _device(PLAN_ON, COMPUTING),
                Choice("gpus", "GPUs", _numbers(PLAN_GPUS), 8, "radio", more=_numbers([1])),
@@ -1240,3 +1240,116 @@ def plan(config=None):
                Choice("tpot", "Target, ms a token", _numbers(PLAN_TARGETS), 20, "batch"),
                Choice("price", "Dollars a GPU-hour", _numbers(PLAN_PRICES), 2, "radio")]
     return TwoFaces(choices, tables, charts.frontier(), readouts, models.add)
+
+
+TIMED_ON = ("h200", "h100", "b200", "a100-80gb")
+TIMED_PRECISIONS = {"BF16": "bf16", "FP8": "fp8", "FP8 in blocks": "fp8_block"}
+TIMED_MODELS = ("deepseek-v3", "qwen3-235b-a22b", "qwen3-30b-a3b", "mixtral-8x7b")
+
+
+def measured(own=None):
+    """Measured times of one layer over their limit and over two fitted constants; a reader's own machine beside them.
+
+    Parameters
+    ----------
+    own : path or list of Record, optional
+        What `python -m moe_lib.bench` wrote, or `bench.suite.quick` returned; its layers are added, the mixture chosen.
+
+    Returns
+    -------
+    TwoFaces
+
+    Raises
+    ------
+    ValueError
+        If a line is no record, or no record holds a timed layer.
+
+    >>> layer = {"device": "h200", "framework": "SGLang", "precision": "bf16", "model": "deepseek-v3"}
+    >>> said = measured().readout(**layer, routing="balanced")
+    >>> print(said["Closest to its limit"], "|", said["Two constants"], "|", said["They are off by"])
+    1.13 times, at 16 tokens | 31 µs and 0.81 | 10.6 % up to 512 tokens
+    """
+    layers, sources, mine = {}, {}, {}
+    for record in kernels.timed():
+        of = record.data
+        if of.get("exponent", 1.01) == 1.01:
+            family = of["framework"].split()[0]
+            key = "|".join([of["device"], family, of["dtype"], of["model"], of["distribution"]])
+            if key not in layers:  # H200 has one layer of a newer, defective SGLang too
+                layers[key], sources[key] = of | {"fitted": kernels.constants(family)}, f"NVIDIA, {of['framework']}"
+
+    def add(found):
+        names = []
+        for record in found:
+            if "touched" in record.data:
+                layer, name = kernels.from_bench(record), f"{record.what}, {record.on}"
+                names.append(f"{name} ({len(mine) + 1})" if name in mine else name)
+                layers[names[-1]] = layer | {"fitted": kernels.fit([kernels.first(layer, 32)])}
+                sources[names[-1]], mine[names[-1]] = f"this machine, {record.software}", record.what
+        if not names:
+            raise ValueError("no record of a timed layer: run python -m moe_lib.bench --only moe_decode")
+        return next((name for name in names if mine[name] == "moe_decode"), names[0])
+
+    start = None if own is None else add(own if isinstance(own, list) else read(own))
+
+    def key_of(*chosen):
+        return chosen[0] if chosen[0] in mine else "|".join(chosen)
+
+    def tables(selection):
+        chosen = itertools.product(*(selection[name] for name in ("device", "framework", "precision", "model",
+                                                                   "routing")))
+        times = []
+        for key in dict.fromkeys(itertools.starmap(key_of, chosen)):
+            if layer := layers.get(key):
+                times += charts.rows(key=key, batch=np.array(layer["num_tokens"]), limit=kernels.limit(layer),
+                                     measured=np.array(layer["latency_s"]), valid=~kernels.impossible(layer),
+                                     fitted=kernels.predicted(layer, layer["fitted"]))
+        return {"times": times}
+
+    def said(say):
+        def checked(device, framework, precision, model, routing):
+            key = key_of(device, framework, precision, model, routing)
+            return say(layers[key], sources[key]) if key in layers else "not timed"
+
+        return checked
+
+    def at(tokens):
+        def say(layer, _):
+            where = np.flatnonzero(np.array(layer["num_tokens"]) == tokens)
+            return f"{charts.digits(kernels.over_limit(layer)[where[0]])} times" if where.size else "not timed"
+
+        return said(say)
+
+    def closest(layer, _):
+        over = np.where(kernels.impossible(layer), np.inf, kernels.over_limit(layer))
+        return f"{charts.digits(over.min())} times, at {layer['num_tokens'][over.argmin()]:,} tokens"
+
+    def off(layer, _):
+        if not kernels.trusted(layer).any():
+            return "never near"
+        miss = 100 * kernels.error([layer], layer["fitted"])
+        return f"{charts.digits(miss)} % up to {kernels.LARGEST} tokens"
+
+    def defects(layer, _):
+        many = int(kernels.impossible(layer).sum())
+        slowly = f"slow: above {kernels.SLOW} times at every batch up to 256" if kernels.slow(layer) else "none"
+        return f"{many} of {len(layer['num_tokens'])} times, below the limit" if many else slowly
+
+    readouts = {
+        "Timed by": said(lambda layer, source: source),
+        "At one token, over the limit": at(1),
+        "Closest to its limit": said(closest),
+        "At 512 tokens": at(512),
+        "Two constants": said(lambda layer, _: "{:.0f} µs and {:.2f}".format(1e6 * layer["fitted"][0],
+                                                                             layer["fitted"][1])),
+        "They are off by": said(off),
+        "Not to be trusted": said(defects),
+    }
+    devices = {name: name for name in mine} | {DEVICES[slug].name: slug for slug in TIMED_ON}
+    choices = [Choice("device", "Machine", devices, start or "h200", upload="moe_bench.jsonl", reads=parse),
+               Choice("framework", "Software", {"SGLang": "SGLang", "TRT-LLM": "TRT-LLM", "vLLM": "vLLM"}, "SGLang",
+                      "radio"),
+               Choice("precision", "Weights", TIMED_PRECISIONS, "bf16", "radio"),
+               Choice("model", "Layer of", {CATALOG[slug].name: slug for slug in TIMED_MODELS}, "deepseek-v3"),
+               Choice("routing", "Routing", {"balanced": "balanced", "power law": "power law"}, "balanced", "radio")]
+    return TwoFaces(choices, tables, charts.measured(), readouts, add)

@@ -2,7 +2,11 @@
 
 A layer is a dict: device, num_experts, top_k, d_model, d_expert, weight_bytes, distribution ("balanced", "uniform" or
 "power law"), num_tokens [n] and latency_s [n]. NVIDIA timed the shipped ones (``data/measured/moe_kernels.jsonl``).
+A layer of the reader's own machine (`from_bench`) has bytes_per_s, flops_per_s and touched [n] in place of a device and
+a distribution.
 """
+
+from functools import cache
 
 import numpy as np
 
@@ -13,6 +17,7 @@ from .roofline import fit_overhead
 
 SURE = 0.95  # of a limit: below it a time is impossible, whatever the doubts about peaks and clocks
 SLOW = 4  # times the limit at every batch up to 256: not the kernel that one would serve with
+FITTED_ON = ("mixtral-8x7b", "qwen3-30b-a3b")
 LARGEST = 512  # tokens up to which reading, not arithmetic, is what the timed layers wait for
 
 
@@ -35,8 +40,37 @@ def timed(**chosen):
     return found
 
 
+def from_bench(record):
+    """A layer that `moe_lib.bench` timed, by batch the sample that comes closest to its limit.
+
+    Raises
+    ------
+    ValueError
+        If the record holds no timed layer.
+    """
+    data = record.data
+    missing = {"batch", "seconds", "touched", "bytes_per_s", "flops_per_s", "expert_bytes"} - set(data)
+    if missing:
+        raise ValueError(f"the record {record.what!r} holds no timed layer: {', '.join(sorted(missing))} missing")
+    layer = {key: data[key] for key in ("num_experts", "top_k", "d_model", "d_expert", "bytes_per_s", "flops_per_s")}
+    layer["weight_bytes"] = data["expert_bytes"] / (3 * data["d_model"] * data["d_expert"])
+    layer |= {"num_tokens": data["batch"], "touched": [], "latency_s": []}
+    for tokens, touched, seconds in zip(data["batch"], data["touched"], data["seconds"], strict=True):
+        samples = {**layer, "num_tokens": [tokens], "touched": touched, "latency_s": seconds}
+        best = int(np.argmin(over_limit(samples)))
+        layer["touched"].append(touched[best])
+        layer["latency_s"].append(seconds[best])
+    return layer
+
+
+def first(layer, most):
+    """The same layer up to a number of tokens."""
+    at = np.array(layer["num_tokens"]) <= most
+    return {key: np.array(value)[at] if np.shape(value) == at.shape else value for key, value in layer.items()}
+
+
 def experts_touched(layer):
-    """Experts that each batch of a layer touches [n]: counted by the routing that was timed.
+    """Experts that each batch of a layer touches [n]: counted, or by the routing that was timed.
 
     Balanced inputs are strided and touch the most possible; uniform ones E C(B), expected. How many a power-law input
     touches was not recorded: E C(B), which it can pass only by chance.
@@ -50,6 +84,8 @@ def experts_touched(layer):
     >>> print(experts_touched(layer), experts_touched(layer | {"distribution": "uniform"}).round(1))
     [  8. 256.] [  8.  163.3]
     """
+    if "touched" in layer:
+        return np.array(layer["touched"])
     counts = {"balanced": routing.most_experts_touched, "uniform": routing.experts_touched,
               "power law": routing.experts_touched}
     if layer["distribution"] not in counts:
@@ -78,14 +114,26 @@ def limits(layer, touched=None):
     4.70 ms, 0.023 ms for 32 tokens
     """
     touched = experts_touched(layer) if touched is None else touched
-    device, size = DEVICES[layer["device"]], 3 * layer["d_model"] * layer["d_expert"]
-    tokens = np.array(layer["num_tokens"])
-    read = touched * size * layer["weight_bytes"] / device.bandwidth_bytes_per_s
-    return read + 0 * tokens, 2 * tokens * layer["top_k"] * size / device.peak(device.arithmetic(layer["weight_bytes"]))
+    tokens, size = np.array(layer["num_tokens"]), 3 * layer["d_model"] * layer["d_expert"]
+    bytes_per_s, flops_per_s = _peaks(layer)
+    read = touched * size * layer["weight_bytes"] / bytes_per_s
+    return np.broadcast_arrays(read, 2 * tokens * layer["top_k"] * size / flops_per_s)
+
+
+def _peaks(layer):
+    if "device" not in layer:
+        return layer["bytes_per_s"], layer["flops_per_s"]
+    device = DEVICES[layer["device"]]
+    return device.bandwidth_bytes_per_s, device.peak(device.arithmetic(layer["weight_bytes"]))
 
 
 def limit(layer, touched=None):
-    """Seconds that each batch of a layer takes at least [n]: the greater of its two `limits`."""
+    """Seconds that each batch of a layer takes at least [n]: the greater of its two `limits`.
+
+    >>> layer = timed(device="h200", framework="SGLang 0.5.10", model="deepseek-v3", dtype="bf16")[0].data
+    >>> print(f"{layer['latency_s'][5] / limit(layer)[5]:.2f}")
+    1.42
+    """
     return np.maximum(*limits(layer, touched))
 
 
@@ -97,14 +145,14 @@ def over_limit(layer):
 def impossible(layer):
     """Which times of a layer lie below `SURE` of their limit [n]: less was read than the input is said to touch.
 
-    Only where the experts touched are known: never for a power law.
+    Only where peaks are published and the experts touched are known: neither for a power law nor for a reader's own.
     """
-    return (over_limit(layer) < SURE) & (layer["distribution"] == "balanced")
+    return (over_limit(layer) < SURE) & (layer.get("distribution") == "balanced")
 
 
 def slow(layer):
-    """Whether a layer takes more than `SLOW` times its limit at every batch up to 256."""
-    return bool(np.all(over_limit(layer)[np.array(layer["num_tokens"]) <= 256] > SLOW))
+    """Whether a shipped layer takes more than `SLOW` times its limit at every batch up to 256."""
+    return "device" in layer and bool(np.all(over_limit(layer)[np.array(layer["num_tokens"]) <= 256] > SLOW))
 
 
 def trusted(layer):
@@ -130,19 +178,39 @@ def fit(layers, count=experts_touched):
     return fit_overhead(*(np.concatenate(part) for part in zip(*pairs, strict=True)))
 
 
-def predicted(layer, constants, count=experts_touched):
-    """Seconds by limit and constants [n]: t0 + limit / efficiency."""
-    t0, efficiency = constants
+@cache
+def constants(framework):
+    """The two constants of a serving framework: fitted on the balanced times of `FITTED_ON`, on H100 and H200.
+
+    Raises
+    ------
+    ValueError
+        If the framework is not one of those timed: TRT-LLM, SGLang, vLLM.
+
+    >>> t0, efficiency = constants("TRT-LLM")
+    >>> print(f"{t0 * 1e6:.0f} us, {efficiency:.2f}")
+    31 us, 0.87
+    """
+    layers = [record.data for record in timed(distribution="balanced") if record.data["device"] in ("h100", "h200")
+              and record.data["framework"].split()[0] == framework and record.data["model"] in FITTED_ON]
+    if not layers:
+        raise ValueError(f"framework must be TRT-LLM, SGLang or vLLM, got {framework!r}")
+    return fit(layers)
+
+
+def predicted(layer, fitted, count=experts_touched):
+    """Seconds by limit and two constants [n]: t0 + limit / efficiency."""
+    t0, efficiency = fitted
     return t0 + limit(layer, count(layer)) / efficiency
 
 
-def error(layers, constants, count=experts_touched):
+def error(layers, fitted, count=experts_touched):
     """Mean of |log(predicted / measured)| over the trusted times of layers: 0.06 is an error of about 6 %."""
-    logs = [np.log(predicted(layer, constants, count) / layer["latency_s"])[trusted(layer)] for layer in layers]
+    logs = [np.log(predicted(layer, fitted, count) / layer["latency_s"])[trusted(layer)] for layer in layers]
     return float(np.mean(np.abs(np.concatenate(logs))))
 
 
-def share_of_all(layer, constants):
+def share_of_all(layer, fitted):
     """Fitted share of the layer's experts read, by time [n]: (t - t0) efficiency over the time to read all of them.
 
     nan where arithmetic takes longer than reading: the share does not set the time there.
@@ -151,7 +219,7 @@ def share_of_all(layer, constants):
     -----
     Source: notebook 05, eq. 5.3. Against B k / E every layer and device follows one curve for each kind of routing.
     """
-    t0, efficiency = constants
+    t0, efficiency = fitted
     read, compute = limits(layer)
     everything = limits(layer, layer["num_experts"])[0]
     return np.where(read > compute, (np.array(layer["latency_s"]) - t0) * efficiency / everything, np.nan)

@@ -72,14 +72,24 @@ def read(path):
     FileNotFoundError
         If there is no such file.
     """
+    return parse(Path(path).read_text(encoding="utf-8"), f"{path}, ")
+
+
+def parse(text, where=""):
+    """Records of JSON lines; blank lines are skipped.
+
+    Raises
+    ------
+    ValueError
+        Names the line and what is wrong with it, after the words in `where`.
+    """
     records = []
-    with Path(path).open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                try:
-                    records.append(Record(**json.loads(line)))
-                except (ValueError, TypeError) as error:
-                    raise ValueError(f"{path}, line {number}: {error}") from error
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                records.append(Record(**json.loads(line)))
+            except (ValueError, TypeError) as error:
+                raise ValueError(f"{where}line {number}: {error}") from error
     return records
 
 

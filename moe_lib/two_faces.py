@@ -41,8 +41,10 @@ class Choice:
         ``menu``, ``radio``, ``slider`` (over the options) or ``batch`` (a log slider; live, any whole number).
     more : dict
         Further options of the live face.
-    upload : bool
-        Live, a config.json may be added to the options.
+    upload : str
+        Live, a reader's own file of this name may be added to the options; empty: none.
+    reads : callable
+        Makes of the text of that file what `add_model` takes, or raises a ValueError for the reader.
     """
 
     name: str
@@ -51,7 +53,8 @@ class Choice:
     start: object
     kind: str = "menu"
     more: dict = field(default_factory=dict)
-    upload: bool = False
+    upload: str = ""
+    reads: object = json.loads
 
     def index(self):
         return list(self.options.values()).index(self.start)
@@ -70,7 +73,7 @@ class TwoFaces:
     readouts : dict of str to callable
         Label to a function of choice names that returns text, for example ``lambda model, batch: "222 of 256"``.
     add_model : callable, optional
-        ``add_model(config)`` takes what an uploaded config.json holds and returns a new option's name.
+        ``add_model(held)`` takes what an uploaded file holds and returns a new option's name.
     """
 
     def __init__(self, choices, tables, chart, readouts, add_model=None):
@@ -152,7 +155,7 @@ class TwoFaces:
             if choice.kind == "batch":
                 parts.insert(1, _log_slider(control))
             if choice.upload:
-                parts.append(_upload_button(control, self.add_model, message))
+                parts.append(_upload_button(choice, control, self.add_model, message))
             rows.append(widgets.HBox(parts, layout={"flex_flow": "row wrap", "align_items": "center"}))
         recompute()
         return widgets.VBox([*rows, message, tiles, picture])
@@ -200,18 +203,19 @@ def _log_slider(number):
     return slider
 
 
-def _upload_button(menu, add_model, message):
-    """A button that takes a config.json, adds it to a menu and chooses it, or says why it cannot."""
-    button = widgets.FileUpload(accept=".json", description="your config.json", layout={"width": "12em"})
+def _upload_button(choice, menu, add_model, message):
+    """A button that takes a file, adds what it holds to a menu and chooses it, or says why it cannot."""
+    suffix = "." + choice.upload.rpartition(".")[2]
+    button = widgets.FileUpload(accept=suffix, description=f"your {choice.upload}", layout={"width": "12em"})
 
     def take(change):
         for file in change.new:
             try:
-                name = add_model(json.loads(bytes(file["content"]).decode("utf-8-sig")))
+                name = add_model(choice.reads(bytes(file["content"]).decode("utf-8-sig")))
             except json.JSONDecodeError as error:
                 message.value = _problem(file, f"line {error.lineno} is not JSON")
                 return
-            except ValueError as error:  # what from_config says to a reader
+            except ValueError as error:  # what the library says to a reader
                 message.value = _problem(file, error)
                 return
             message.value = ""
