@@ -148,7 +148,8 @@ def test_curves_and_ends_of_the_page_are_steps_of_a_gpu(page):
         step = rank_step(CATALOG[model], np.array(row["batch"]), layout, weight_bytes=1, context=int(context))
         work = 1e3 * step_time(step, device, "fp8").lower
         sent = 1e3 * link_time(CATALOG[model], np.array(row["batch"]), layout, link, network=LINKS["ib-ndr"])
-        assert row["ms"] == pytest.approx(work, rel=1e-4) and row["open"] == pytest.approx(work + sent, rel=1e-4)
+        assert row["ms"] == pytest.approx(np.maximum(work, sent), rel=1e-4)
+        assert row["open"] == pytest.approx(work + sent, rel=1e-4)
         assert end["key"] == row["key"] and end["batch"] == row["batch"][-1] == min(fits, 65536)
 
 
