@@ -1501,7 +1501,7 @@ def measured():
     Data set: ``times`` (key, batch, measured, limit, fitted in seconds, valid), the key naming device, framework,
     precision, model and routing, or the reader's record. Choices: device, framework, precision, model, routing.
     """
-    key = "[device, framework, precision, model, routing].join('|')"
+    key = "join([device, framework, precision, model, routing], '|')"
     of = alt.Chart(alt.NamedData("times")).transform_filter(f"datum.key == {key} || datum.key == device")
     names = ["limit: bytes or FLOP", "with two fitted constants", "measured", "measured, yet impossible"]
     x, y = batch_axis(domain=(1, 16384)), seconds_axis("time of the layer", (1e-5, 10))

@@ -146,9 +146,9 @@ def test_the_frontier_says_the_same_live_and_on_the_page(frontier, page):
 
 def test_the_frontier_names_what_cannot_be_and_why(frontier):
     said = frontier.readout(**_start(frontier, model="qwen3-235b-a22b"))
-    assert said["Layouts that cannot be"].endswith("leaves 192 each, no whole blocks of 128")
+    assert said["Cannot be"].endswith("leaves 192 each, no whole blocks of 128")
     alone = frontier.readout(**_start(frontier, gpus=2))
-    assert alone["Best layout"] == "does not fit" and "need 5" in alone["Layouts that cannot be"]
+    assert alone["Best layout"] == "does not fit" and "need 5" in alone["Cannot be"]
     assert frontier.readout(**_start(frontier, tpot=0.5))["Best layout"] == "none meets the target"
 
 
