@@ -13,8 +13,9 @@ PREDICTION = "application/vnd.moe.prediction+json"
 class OwnFaces(MimeRenderPlugin):
     """Puts a chart's specification, or a prediction's form, on the page; scripts in book/_static bring them to life."""
 
-    # widget views have 10, and the lowest is taken
-    mime_priority_overrides = [(builder, mime, 1) for builder in ("html", "dirhtml") for mime in (VEGALITE, PREDICTION)]
+    # widget views have 10, and the lowest is taken; Markdown goes before HTML, because its links are resolved
+    mime_priority_overrides = [(builder, mime, priority) for builder in ("html", "dirhtml")
+                               for mime, priority in ((VEGALITE, 1), (PREDICTION, 1), ("text/markdown", 15))]
 
     @staticmethod
     def handle_mime(renderer, data, inline):

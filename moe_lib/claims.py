@@ -1,6 +1,7 @@
 """Popular statements about serving mixtures of experts, and the table of what a notebook computed for each."""
 
 import csv
+import html
 from importlib import resources
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 from ._arguments import require
 
 VERDICTS = ("right", "wrong", "depends")
+HEAD = ("", "claim", "verdict", "computed", "page")
 STYLE = "".join(f".moe-only:has([value={verdict}]:checked) ~ * tbody tr:not(:has(.{verdict})) {{display: none}} "
                 for verdict in VERDICTS)
 
@@ -42,7 +44,7 @@ def significant(*values, digits=6):
 
 
 class Table:
-    """The claims beside what was computed for them: Markdown that JupyterLab and the page show.
+    """The claims beside what was computed for them, shown by JupyterLab and on the page.
 
     Parameters
     ----------
@@ -73,21 +75,34 @@ class Table:
         given = [claim.verdict for claim in CLAIMS]
         return {verdict: given.count(verdict) for verdict in VERDICTS}
 
-    def _repr_markdown_(self):
-        rows, topic = [], None
+    def _repr_mimebundle_(self, **_):
+        """Markdown for the page, which resolves its links; HTML for JupyterLab, which disables a filter in Markdown."""
+        return {"text/markdown": self.markdown(), "text/html": self.html(), "text/plain": f"{len(CLAIMS)} claims"}
+
+    def markdown(self):
+        """Table with a filter by verdict; links as Markdown."""
+        rows = [HEAD, ("---",) * len(HEAD), *self._rows("[{0:02}]({1})", "**{}**", str)]
+        return "\n".join([self._filter(), "", *(f"| {' | '.join(row)} |" for row in rows)])
+
+    def html(self):
+        """The same as HTML."""
+        rows = [HEAD, *self._rows('<a href="{1}">{0:02}</a>', "<strong>{}</strong>", html.escape)]
+        head, *body = ("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+        return f"{self._filter()}\n<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>"
+
+    def _rows(self, link, bold, text):
+        topic = None
         for claim in CLAIMS:
             if claim.topic != topic:
                 topic = claim.topic
-                rows.append(("", f"**{topic}**", "", "", ""))
-            links = (f"[{page:02}]({self.pages[page]})" if page in self.pages else f"{page:02}" for page in claim.pages)
+                yield "", bold.format(topic), "", "", ""
+            pages = (link.format(page, self.pages[page]) if page in self.pages else f"{page:02}"
+                     for page in claim.pages)
             verdict = f'<span class="moe-verdict {claim.verdict}">{claim.verdict}</span>'
-            rows.append((claim.claim_id, claim.claim, verdict, self.computed[claim.claim_id], " ".join(links)))
-        head = ("", "claim", "verdict", "computed", "page"), ("---",) * 5
-        return "\n".join([self._filter(), "", *("| " + " | ".join(row) + " |" for row in (*head, *rows))])
+            yield claim.claim_id, text(claim.claim), verdict, text(self.computed[claim.claim_id]), " ".join(pages)
 
     def _filter(self):
         shown = {"all": len(CLAIMS)} | self.counts()
         radios = (f'<label><input type="radio" name="moe-only" value="{of}"{" checked" * (of == "all")}> '
-                  f"{of} {count}</label>"
-                  for of, count in shown.items())
+                  f"{of} {count}</label>" for of, count in shown.items())
         return f'<style>{STYLE}</style>\n<p class="moe-only">Show {" ".join(radios)}</p>'

@@ -1,5 +1,6 @@
 """The appendices: claims recomputed in one table, and what serving systems do, with sources."""
 
+import html
 import re
 
 import nbformat
@@ -82,8 +83,16 @@ def test_a_claim_without_a_computation_and_one_too_many_are_named(change):
 
 
 def test_a_page_that_is_not_there_is_named_but_not_linked():
-    shown = Table({claim.claim_id: "as said" for claim in CLAIMS}, {})._repr_markdown_()
+    shown = Table({claim.claim_id: "as said" for claim in CLAIMS}, {}).markdown()
     assert "](" not in shown and cells_of(shown)[1][-1] == f"{CLAIMS[0].pages[0]:02}"
+
+
+def test_jupyterlab_and_the_page_show_the_same_rows():
+    shown = Table({claim.claim_id: f"x < {claim.claim_id}" for claim in CLAIMS}, {1: "01_active_vs_total.ipynb"})
+    cells = re.findall(r"<td>(.*?)</td>", shown.html())
+    of_markdown = [cell for row in cells_of(shown.markdown()) for cell in row]
+    assert [html.unescape(re.sub("<.*?>", "", cell)) for cell in cells[5:]] == [
+        re.sub(r"\[(\d+)\]\(.*?\)", r"\1", re.sub(r"</?span.*?>|\*\*", "", cell)) for cell in of_markdown]
 
 
 def test_significant_digits_are_those_of_the_number():
