@@ -1498,24 +1498,25 @@ def machine(limits, measured):
 def measured():
     """Measured times of a layer over its limit, with and without two fitted constants.
 
-    Data set: ``times`` (key, batch, measured, limit, fitted in seconds, valid), the key naming device, framework,
+    Data set: ``times`` (key, batch, measured, limit, fitted, active in seconds, valid), the key naming device, framework,
     precision, model and routing, or the reader's record. Choices: device, framework, precision, model, routing.
     """
     key = "join([device, framework, precision, model, routing], '|')"
     of = alt.Chart(alt.NamedData("times")).transform_filter(f"datum.key == {key} || datum.key == device")
-    names = ["limit: bytes or FLOP", "with two fitted constants", "measured", "measured, yet impossible"]
+    names = ["limit", "with two constants", "if only k experts were read", "measured", "measured, yet impossible"]
     x, y = batch_axis(domain=(1, 16384)), seconds_axis("time of the layer", (1e-5, 10))
-    color = legend_colors(names, [LIMIT, MOE, MEASURED, ALWAYS])
-    lines = of.transform_fold(["limit", "fitted"], as_=["which", "seconds"]).transform_calculate(
-        series=f"datum.which == 'limit' ? {names[0]!r} : {names[1]!r}").transform_filter("isValid(datum.seconds)")
-    points = of.transform_calculate(seconds="datum.measured", series=f"datum.valid ? {names[2]!r} : {names[3]!r}")
+    color = legend_colors(names, [LIMIT, MOE, DENSE, MEASURED, ALWAYS])
+    lines = of.transform_fold(["limit", "fitted", "active"], as_=["which", "seconds"]).transform_calculate(
+        series=f"{{limit: {names[0]!r}, fitted: {names[1]!r}, active: {names[2]!r}}}[datum.which]")
+    points = of.transform_calculate(seconds="datum.measured", series=f"datum.valid ? {names[3]!r} : {names[4]!r}")
     place = {"x": x, "y": y, "color": color}
     return finish(alt.layer(
         lines.mark_line(strokeWidth=2.5, aria=False).encode(**place),
         points.mark_point(filled=True, size=80, opacity=1, aria=False).encode(**place),
     ).properties(width=WIDTH, height=320),
         "Measured times of one layer of experts against batch, log-log, over the limit from published peaks and over "
-        "the limit with two fitted constants. Points lie above the limit: far above at one token and above 512.")
+        "the limit with two fitted constants. Points lie above the limit: far above at one token and above 512. Reading "
+        "only the experts of one token would take far less.")
 
 
 def one_curve(laws, points):

@@ -985,8 +985,8 @@ def parallel(config=None):
     choices = [models.choice(SPREAD_MODELS, "deepseek-v3"),
                Choice("setup", "FP8 on", {name: name for name in SPREAD_ON}, "H200", "radio"),
                Choice("gpus", "GPUs", _numbers((8, 16, 32, 64)), 8, "radio"),
-               Choice("attention", "Attention split over", _numbers((1, 4, 8)), 1, "radio", more={"2": 2}),
-               Choice("experts", "Each expert split over", _numbers((1, 8)), 1, "radio", more={"2": 2, "4": 4}),
+               Choice("attention", "Attention split over", _numbers((1, 2, 4, 8)), 1, "radio"),
+               Choice("experts", "Each expert split over", _numbers((1, 8)), 1, "radio"),
                Choice("context", "Tokens of context", _numbers((4096, 8192, 32768)), 8192, "radio")]
     return TwoFaces(choices, tables, charts.parallel(), readouts, models.add)
 
@@ -1303,7 +1303,8 @@ def measured(own=None):
             if layer := layers.get(key):
                 times += charts.rows(key=key, batch=np.array(layer["num_tokens"]), limit=kernels.limit(layer),
                                      measured=np.array(layer["latency_s"]), valid=~kernels.impossible(layer),
-                                     fitted=kernels.predicted(layer, layer["fitted"]))
+                                     fitted=kernels.predicted(layer, layer["fitted"]),
+                                     active=kernels.limit(layer, layer["top_k"]))
         return {"times": times}
 
     def said(say):
