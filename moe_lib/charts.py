@@ -1257,7 +1257,7 @@ def valley(batch, ratios, crossings, names):
     first = alt.Chart(alt.Data(values=rows(batch=[of[0] for of in crossings.values()], ratio=1, series=list(ratios))))
     middle = {name: 1.25 * np.sqrt(of[0] * of[-1]) for name, of in crossings.items()}
     inside = alt.Chart(alt.Data(values=[row for name, at in middle.items() for row in rows(
-        batch=at, ratio=np.interp(at, batch, ratios[name]), series=name)]))
+        batch=at, ratio=np.interp(at, batch, ratios[name]), series=name, short=name.removesuffix(" tokens"))]))
     sides = alt.Chart(alt.Data(values=[{"batch": domain[0], "ratio": 0.24, "says": f"{names[0]} is faster"},
                                        {"batch": domain[0], "ratio": 12.5, "says": f"{names[1]} is faster"}]))
     big = {"fontWeight": "bold", "aria": False}
@@ -1274,7 +1274,8 @@ def valley(batch, ratios, crossings, names):
         dots.mark_point(filled=True, size=150, opacity=1, aria=False).encode(x=x, y=y, color=color),
         dots.mark_text(align=phone("'center'", "'left'"), dx=phone(6, 9), dy=phone("datum.below", 14),
                        fontSize=phone(14, 18), **big).encode(x=x, y=y, color=color, text="says:N"),
-        inside.mark_text(dy=-24, fontSize=phone(12, 14), **big).encode(x=x, y=y, color=color, text="series:N"),
+        inside.mark_text(dy=-24, fontSize=phone(12, 14), text=phone("datum.short", "datum.series"), **big).encode(
+            x=x, y=y, color=color),
         sides.mark_text(align="left", dx=10, fontSize=16, **big).encode(x=x, y=y, text="says:N"),
     ).properties(width=WIDTH, height=400),
         f"Step time of {names[0]} over that of {names[1]} against sequences, log-log, drawn downwards. "
@@ -1312,7 +1313,7 @@ def frontier():
     points = line.transform_flatten(["user", "gpu"])
     dash = alt.StrokeDash("legal:N", legend=None, scale=alt.Scale(domain=[True, False], range=[[1, 0], [2, 3]]))
     best = best.transform_filter("datum.tpot == tpot").transform_calculate(
-        text="datum.batch + (datum.batch > 1 ? ' sequences' : ' sequence')")
+        text="format(datum.batch, ',') + (datum.batch > 1 ? ' sequences' : ' sequence')")
     one = line.transform_calculate(user="datum.user[0]", gpu="datum.gpu[0]",
                                    text=f"split(datum.layout, '+')[0] + (datum.legal ? '' : ' {CANNOT_BE}')")
     beside, away = ({"expr": f"datum.user > 1500 ? {far} : {near}"} for far, near in (("'right'", "'left'"), (-9, 9)))
@@ -1330,7 +1331,7 @@ def frontier():
         points.mark_point(filled=True, size=26, opacity=1, clip=True, **at).encode(x=x, y=y, color=color),
         full.mark_point(shape="cross", filled=True, angle=45, size=150, opacity=1, clip=True, **at).encode(
             x=x, y=y, color=color),
-        one.mark_text(align=beside, dx=away, clip=True, **at).encode(x=x, y=y, color=color, text="text:N"),
+        one.mark_text(align=beside, dx=away, dy={"expr": "datum.user > 1500 ? 14 : 0"}, clip=True, **at).encode(x=x, y=y, color=color, text="text:N"),
         barred.mark_text(align="right", baseline="top", lineBreak="\n", dx=-6, dy=26, color=MUTED, **at).encode(
             x=alt.X("right:Q"), y=alt.Y("top:Q"), text="text:N"),
         best.mark_point(size=260, strokeWidth=3, color="currentColor", filled=False, opacity=1, clip=True, **at).encode(
@@ -1498,8 +1499,8 @@ def machine(limits, measured):
 def measured():
     """Measured times of a layer over its limit, with and without two fitted constants.
 
-    Data set: ``times`` (key, batch, measured, limit, fitted, active in seconds, valid), the key naming device, framework,
-    precision, model and routing, or the reader's record. Choices: device, framework, precision, model, routing.
+    Data set: ``times`` (key, batch, measured, limit, fitted, active in seconds, valid), the key naming device,
+    framework, precision, model and routing, or the reader's record. Choices: those five.
     """
     key = "join([device, framework, precision, model, routing], '|')"
     of = alt.Chart(alt.NamedData("times")).transform_filter(f"datum.key == {key} || datum.key == device")
@@ -1557,6 +1558,8 @@ def one_curve(laws, points):
 def missed_by(groups):
     """Measured over predicted time by group, one a row: median, the middle 80 %, how many and how far off.
 
+    How far: the mean of |log ratio|, as a percentage, or where it is large as a factor.
+
     Parameters
     ----------
     groups : dict of str to array_like
@@ -1565,9 +1568,10 @@ def missed_by(groups):
     table = []
     for row, (says, ratio) in enumerate(groups.items()):
         low, middle, high = np.quantile(ratio, [0.1, 0.5, 0.9])
-        off = 100 * np.mean(np.abs(np.log(ratio)))
+        off = np.mean(np.abs(np.log(ratio)))
+        off = f"{digits(100 * off)} %" if off < 0.5 else f"{digits(np.exp(off))} times"
         table += rows(row=row, says=f"{says}: {len(ratio):,}", low=low, middle=middle, high=high,
-                      off=f"off by {digits(off)} %")
+                      off=f"off by {off}")
     domain = [1 / 16, 16]
     x = alt.X("low:Q", title="measured over predicted time",
               axis=alt.Axis(values=[0.125, 0.25, 0.5, 1, 2, 4, 8], format="~g"),

@@ -1171,9 +1171,9 @@ def plan(config=None):
         of = models[model]
         if not lines(model, device, gpus, context):
             needed = devices_needed(resident_bytes(of, weight_bytes=1), DEVICES[device])
-            return "nothing fits", [f"the weights need {needed:,} of these GPUs"]
+            return f"all: {needed:,} GPUs needed", ["fewer cannot hold the weights"]
         found = [problems(of, layout, weight_block=128) for layout in layouts(of, gpus)]
-        return (f"{sum(map(bool, found))} of {len(found)} layouts cannot be",
+        return (f"{sum(map(bool, found))} of {len(found)} layouts",
                 list(dict.fromkeys(itertools.chain.from_iterable(found))))
 
     def tables(selection):
@@ -1196,7 +1196,7 @@ def plan(config=None):
                                         gpu=sequences / each / gpus)
             many, why = barred(*chosen)
             if why:
-                grey += charts.rows(key=key, text="\n".join([f"{many}:", *(textwrap.fill(text, 34) for text in why)]))
+                grey += charts.rows(key=key, text="\n".join([f"cannot be: {many}", *(textwrap.fill(text, 34) for text in why)]))
         return {"line": line, "full": full, "best": ring, "target": target, "barred": grey}
 
     def told(say):
@@ -1219,7 +1219,8 @@ def plan(config=None):
         return told(say)(model, device, gpus, context, tpot)
 
     def left_out(model, device, gpus, context):
-        return "; ".join(barred(model, device, gpus, context)[1]) or "none"
+        many, why = barred(model, device, gpus, context)
+        return many if why else "none"
 
     readouts = {
         "Best layout": told(lambda model, gpus, context, device, layout, sequences, each: str(layout)),

@@ -144,11 +144,13 @@ def test_the_frontier_says_the_same_live_and_on_the_page(frontier, page):
         assert live[name] == [row for row in page["datasets"][name] if row["key"] == "qwen3-235b-a22b|b200|8|2048"]
 
 
-def test_the_frontier_names_what_cannot_be_and_why(frontier):
-    said = frontier.readout(**_start(frontier, model="qwen3-235b-a22b"))
-    assert said["Cannot be"].endswith("leaves 192 each, no whole blocks of 128")
+def test_the_frontier_says_what_cannot_be_and_why(frontier):
+    chosen = _start(frontier, model="qwen3-235b-a22b")
+    written = frontier.live_spec(**chosen)["datasets"]["barred"][0]["text"].replace("\n", " ")
+    assert frontier.readout(**chosen)["Cannot be"] == "4 of 16 layouts"
+    assert written.endswith("leaves 192 each, no whole blocks of 128")
     alone = frontier.readout(**_start(frontier, gpus=2))
-    assert alone["Best layout"] == "does not fit" and "need 5" in alone["Cannot be"]
+    assert alone["Best layout"] == "does not fit" and alone["Cannot be"] == "all: 5 GPUs needed"
     assert frontier.readout(**_start(frontier, tpot=0.5))["Best layout"] == "none meets the target"
 
 
