@@ -3,6 +3,7 @@
 Symbols: P GPUs, E routed experts in a layer, k chosen per token, B tokens in the step over all GPUs, d model width.
 """
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
@@ -322,7 +323,7 @@ def gpus_touched_per_token(num_experts, top_k, num_gpus, *, group_limit=None):
     require("top_k", k, 1, pool)
     own = max(groups // P, 1)  # groups that a GPU holds, or shares
     of_kept = np.arange(own + 1)  # how many of those are kept
-    chance = _hypergeometric(of_kept, groups, own, kept)
+    chance = np.array([_hypergeometric(count, groups, own, kept) for count in range(own + 1)])
     reachable = np.minimum(of_kept * (E // groups), of_kept * here // own if groups >= P else of_kept * here)
     missed = np.array([_chance_to_miss(pool, k, int(count)) for count in reachable])
     return float(P * (1 - chance @ missed))
@@ -573,11 +574,11 @@ def _exchange(num_bytes, link):
 
 
 def _hypergeometric(hits, total, marked, drawn):
-    from scipy.stats import hypergeom
-
-    return hypergeom.pmf(hits, total, marked, drawn)
+    """P(`hits` of `marked` among `drawn` of `total`), exact until the last division."""
+    ways = math.comb(marked, hits) * math.comb(total - marked, drawn - hits) if hits <= drawn else 0
+    return ways / math.comb(total, drawn)
 
 
 def _chance_to_miss(pool, drawn, marked):
     """P(none of `marked` among `drawn` of `pool`)."""
-    return float(_hypergeometric(0, pool, min(marked, pool), drawn))
+    return _hypergeometric(0, pool, min(marked, pool), drawn)
