@@ -13,6 +13,7 @@ from moe_lib.parallel import (
     Layout,
     all_to_all_bytes,
     copies_sent,
+    gpus_touched_per_token,
     layout_sequences,
     linear_placement,
     link_time,
@@ -229,3 +230,14 @@ def test_a_layout_s_line_turns_dashed_where_its_caches_fill_the_gpus():
     layers = charts.layouts([1, 64, 256], {"TP8": [0.01, 0.02, 0.03]}, {"TP8": 149}, 40).to_dict()["layer"]
     beyond, within = (layer["data"]["values"] for layer in layers[:2])
     assert within[-1] == beyond[0] and within[-1]["batch"] == 149
+
+
+# What a token reaches
+
+
+@pytest.mark.parametrize("num_gpus", [1, 2, 8, 64, 256])
+def test_gpus_touched_agrees_with_another_hypergeometric(num_gpus):
+    from scipy.stats import hypergeom
+
+    missed = hypergeom.pmf(0, 256, 256 // num_gpus, 8)
+    assert gpus_touched_per_token(256, 8, num_gpus) == pytest.approx(num_gpus * (1 - missed), rel=1e-12)
