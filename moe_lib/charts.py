@@ -1316,7 +1316,8 @@ def frontier():
         text="format(datum.batch, ',') + (datum.batch > 1 ? ' sequences' : ' sequence')")
     one = line.transform_calculate(user="datum.user[0]", gpu="datum.gpu[0]",
                                    text=f"split(datum.layout, '+')[0] + (datum.legal ? '' : ' {CANNOT_BE}')")
-    beside, away = ({"expr": f"datum.user > 1500 ? {far} : {near}"} for far, near in (("'right'", "'left'"), (-9, 9)))
+    beside, away, lower = ({"expr": f"datum.user > 1500 ? {far} : {near}"}
+                           for far, near in (("'right'", "'left'"), (-9, 9), (14, 0)))
     barred = alt.Chart(alt.NamedData("barred")).transform_filter(key).transform_calculate(
         right=str(xs[1]), top=str(ys[1]))
     rule, at = target.transform_calculate(text="tpot + ' ms a token'", low=str(xs[0]), top=str(ys[1])), {"aria": False}
@@ -1331,7 +1332,7 @@ def frontier():
         points.mark_point(filled=True, size=26, opacity=1, clip=True, **at).encode(x=x, y=y, color=color),
         full.mark_point(shape="cross", filled=True, angle=45, size=150, opacity=1, clip=True, **at).encode(
             x=x, y=y, color=color),
-        one.mark_text(align=beside, dx=away, dy={"expr": "datum.user > 1500 ? 14 : 0"}, clip=True, **at).encode(x=x, y=y, color=color, text="text:N"),
+        one.mark_text(align=beside, dx=away, dy=lower, clip=True, **at).encode(x=x, y=y, color=color, text="text:N"),
         barred.mark_text(align="right", baseline="top", lineBreak="\n", dx=-6, dy=26, color=MUTED, **at).encode(
             x=alt.X("right:Q"), y=alt.Y("top:Q"), text="text:N"),
         best.mark_point(size=260, strokeWidth=3, color="currentColor", filled=False, opacity=1, clip=True, **at).encode(
@@ -1483,7 +1484,8 @@ def machine(limits, measured):
     tables = [[row for name, (batch, seconds) in part.items()
                for row in rows(batch=np.asarray(batch), seconds=np.asarray(seconds, float), series=name)]
               for part in (limits, measured)]
-    place = {"x": batch_axis(domain=(1, 256)), "color": legend_colors(names, [MOE, DENSE]),
+    color = legend_colors(names, [MOE, DENSE]).legend(symbolOpacity=1, labelLimit=0)
+    place = {"x": batch_axis(domain=(1, 256)), "color": color,
              "y": seconds_axis("time of the layer", (1e-4, 1))}
     lines, points = (alt.Chart(alt.Data(values=table)) for table in tables)
     return finish(alt.layer(
@@ -1538,14 +1540,14 @@ def one_curve(laws, points):
     x = alt.X("at:Q", title="tokens per expert, B k / E",
               axis=alt.Axis(values=[4.0**i for i in range(-2, 4)], format="~g"),
               scale=alt.Scale(type="log", base=2, domain=[1 / 40, 70], nice=False, clamp=True))
-    y = alt.Y("share:Q", title="share of all experts read, by time", axis=alt.Axis(format="%", tickCount=6),
-              scale=alt.Scale(domain=[0, 1.5], nice=False, clamp=True))
+    y = alt.Y("share:Q", title="share of all experts read, by time",
+              axis=alt.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1, 1.25, 1.5]),
+              scale=alt.Scale(domain=[0, 1.6], nice=False, clamp=True))
     color = legend_colors(kinds, [MOE, LIMIT])
     shapes = ["cross", "circle", "square", "triangle-up", "diamond"][-len(machines):]
     shape = alt.Shape("machine:N", title=None, scale=alt.Scale(domain=machines, range=shapes),
                       legend=alt.Legend(labelLimit=0, symbolFillColor=MUTED, symbolStrokeWidth=0))
-    sizes = alt.Scale(domain=machines, range=[170] + [45] * (len(machines) - 1))
-    size = alt.Size("machine:N", legend=None, scale=sizes)
+    size = alt.condition(f"datum.machine == {machines[0]!r}", alt.value(190), alt.value(55))
     return finish(alt.layer(
         alt.Chart(alt.Data(values=lines)).mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color),
         alt.Chart(alt.Data(values=table)).mark_point(filled=True, opacity=0.75, aria=False).encode(
@@ -1570,7 +1572,7 @@ def missed_by(groups):
         low, middle, high = np.quantile(ratio, [0.1, 0.5, 0.9])
         off = np.mean(np.abs(np.log(ratio)))
         off = f"{digits(100 * off)} %" if off < 0.5 else f"{digits(np.exp(off))} times"
-        table += rows(row=row, says=f"{says}: {len(ratio):,}", low=low, middle=middle, high=high,
+        table += rows(row=row, says=f"{says} ({len(ratio):,} times)", low=low, middle=middle, high=high,
                       off=f"off by {off}")
     domain = [1 / 16, 16]
     x = alt.X("low:Q", title="measured over predicted time",
@@ -1605,10 +1607,10 @@ def over_limit(batch, ratios):
     y = alt.Y("ratio:Q", title="measured time over its limit", axis=alt.Axis(values=[0.5, 1, 2, 4, 8], format="~g"),
               scale=alt.Scale(type="log", base=2, domain=[0.4, 12], nice=False))
     color = legend_colors(names, [MEASURED, MOE, CACHE, ALWAYS, DENSE][:len(names)])
-    rule = alt.Chart(alt.Data(values=[{"ratio": 1, "batch": 1, "says": "the limit: nothing can lie below"}]))
+    rule = alt.Chart(alt.Data(values=[{"ratio": 1, "batch": 16384, "says": "the limit: nothing can lie below"}]))
     return finish(alt.layer(
         rule.mark_rule(color=LIMIT, strokeWidth=2, strokeDash=[6, 4], aria=False).encode(y=y),
-        rule.mark_text(align="left", dx=6, dy=11, aria=False).encode(x=x, y=y, text="says:N"),
+        rule.mark_text(align="right", dx=-6, dy=11, aria=False).encode(x=x, y=y, text="says:N"),
         alt.Chart(alt.Data(values=table)).mark_line(strokeWidth=2.5, point={"size": 45, "filled": True, "opacity": 1},
                                                     aria=False).encode(x=x, y=y, color=color),
     ).properties(width=WIDTH, height=HEIGHT),

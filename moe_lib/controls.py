@@ -1196,7 +1196,8 @@ def plan(config=None):
                                         gpu=sequences / each / gpus)
             many, why = barred(*chosen)
             if why:
-                grey += charts.rows(key=key, text="\n".join([f"cannot be: {many}", *(textwrap.fill(text, 34) for text in why)]))
+                grey += charts.rows(key=key, text="\n".join(textwrap.fill(text, 34) for text in (
+                    f"cannot be: {many}", *why)))
         return {"line": line, "full": full, "best": ring, "target": target, "barred": grey}
 
     def told(say):
