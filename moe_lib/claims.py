@@ -11,12 +11,13 @@ from ._arguments import require
 
 VERDICTS = ("right", "wrong", "depends")
 HEAD = ("", "claim", "verdict", "computed", "page")
-STYLE = "".join(f".moe-only:has([value={verdict}]:checked) ~ * tbody tr:not(:has(.{verdict})) {{display: none}} "
-                for verdict in VERDICTS)
+STYLE = ".moe-only ~ table :is(td, th) {text-align: left; vertical-align: top} " + "".join(
+    f".moe-only:has([value={verdict}]:checked) ~ * tbody tr:not(:has(.{verdict})) {{display: none}} "
+    for verdict in VERDICTS)
 
 
 class Claim(NamedTuple):
-    """One statement: told in our words, with a verdict and the pages that derive it."""
+    """One statement: told in our words, with a verdict and the pages that derive it, if any does."""
 
     claim_id: str
     topic: str
@@ -99,7 +100,8 @@ class Table:
             pages = (link.format(page, self.pages[page]) if page in self.pages else f"{page:02}"
                      for page in claim.pages)
             verdict = f'<span class="moe-verdict {claim.verdict}">{claim.verdict}</span>'
-            yield claim.claim_id, text(claim.claim), verdict, text(self.computed[claim.claim_id]), " ".join(pages)
+            where = " ".join(pages) or "here"
+            yield claim.claim_id, text(claim.claim), verdict, text(self.computed[claim.claim_id]), where
 
     def _filter(self):
         shown = {"all": len(CLAIMS)} | self.counts()
