@@ -939,6 +939,11 @@ def parallel(config=None):
         link = link_time(models[model], batch, spread, LINKS[within], network=LINKS["ib-ndr"])
         return np.maximum(work, link), work + link, link
 
+    @functools.cache
+    def full(*setting):
+        """The most sequences, and milliseconds of a step of them as `times`."""
+        return most(*setting), *(1e3 * seconds for seconds in times(*setting, most(*setting)))
+
     def tables(selection):
         curve, end = [], []
         split = {**selection, "attention": [8], "experts": [8]}  # drawn beside every choice
@@ -967,8 +972,7 @@ def parallel(config=None):
     def told(say):
         def checked(model, setup, gpus, attention, experts, context):
             setting = model, setup, gpus, attention, experts, context
-            fit = most(*setting)
-            return say(fit, *(1e3 * seconds for seconds in times(*setting, fit)), gpus) if fit else "none"
+            return say(*full(*setting), gpus) if most(*setting) else "none"
 
         return checked
 
