@@ -6,12 +6,14 @@ PYTEST_FLAGS ?=
 BENCH_FLAGS ?=
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
+EXTRAS ?= .venv-extras
+PIP_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab book test bench lint lock clean
+.PHONY: help setup lab book test test-extras bench lint lock clean
 
 help:  ## show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
 setup: $(INSTALLED)  ## create .venv and install the pinned packages
 
@@ -23,6 +25,10 @@ book: $(INSTALLED)  ## execute every notebook and build the site into _build/htm
 
 test: $(INSTALLED)  ## run every test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+test-extras: $(EXTRAS)/installed  ## run the tests that need torch, in .venv-extras (PIP_FLAGS chooses a build of torch)
+	$(EXTRAS)/bin/python -c "import torch, transformers"
+	$(EXTRAS)/bin/python -m pytest $(PYTEST_FLAGS) tests/extras
 
 bench: $(INSTALLED)  ## measure this machine and hold it against the limits
 	$(BIN)/python -m moe_lib.bench $(BENCH_FLAGS)
@@ -52,4 +58,10 @@ $(INSTALLED): $(VENV)/pyvenv.cfg requirements.lock pyproject.toml
 	@{ $(BIN)/python -m pip install -r requirements.lock && $(BIN)/python -m pip install --no-deps -e .; } || { \
 		echo "Installing the packages failed (see the lines above): the first set-up needs a network connection." >&2; exit 1; }
 	$(BIN)/jupyter labextension disable --level=sys_prefix "@jupyterlab/apputils-extension:announcements"
+	@touch $@
+
+$(EXTRAS)/installed: requirements.lock pyproject.toml tests/extras/pins.txt
+	@$(MAKE) --no-print-directory VENV=$(EXTRAS) $(EXTRAS)/pyvenv.cfg
+	$(EXTRAS)/bin/python -m pip install $(PIP_FLAGS) -c requirements.lock -c tests/extras/pins.txt -e ".[gpu,hf]" \
+		hypothesis pytest pytest-timeout pytest-xdist pyyaml
 	@touch $@

@@ -112,6 +112,9 @@ def _report(options):
     yield from _step(model, step)
     yield f"\nTime of that step on {gpus} x {device.name}: published peaks, an even split, no communication"
     yield from _time(step, device, dtype, gpus)
+    if model.caches is None:
+        yield "\nHow many sequences fit and which layout is best cannot be said: the cache of this model is not known."
+        return
     yield f"\nResident on {gpus} x {device.name}: an even split, nothing held twice"
     yield from _resident(model, device, gpus, batch, weight_bytes, cache)
     sequences = f"batch {batch:,}" if options.batch else "the largest batch that fits"

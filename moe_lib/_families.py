@@ -397,7 +397,7 @@ FAMILIES = {
 _LINEAR = ("attention", "dense_ffn", "shared_experts", "routed_experts")  # the parts that quantization makes smaller
 
 
-def _released(c):
+def released(c):
     """(bytes per weight, words) of the number format that the configuration names; one not known counts as bf16.
 
     AWQ and GPTQ keep a 16-bit scale and a zero point of `bits` for every group of weights (-1: for every column, which
@@ -457,14 +457,22 @@ def read(config):
     return values, where, name
 
 
-def facts_of(values, where, family=None):
-    """Fields of the record of a configuration: all but name and source."""
-    if isinstance(values.get("text_config"), dict):
-        values = values | values["text_config"]
-    kind = values.get("model_type") if family is None else family
+def text_part(values):
+    """The configuration with the keys of its `text_config`, where it has one, on top."""
+    return values | values["text_config"] if isinstance(values.get("text_config"), dict) else values
+
+
+def family_error(values, where, family=None):
+    """What is wrong with a family that is not known, in words; None where it is."""
+    kind = text_part(values).get("model_type") if family is None else family
     if not isinstance(kind, str) or kind not in FAMILIES:
-        raise ValueError(f"{where}: {'model_type' if family is None else 'family'} must be one of "
-                         f"{', '.join(FAMILIES)} (family= chooses one), got {kind!r:.90}")
-    c = Config(values, where)
-    weight_bytes, precision = _released(c)
+        return (f"{where}: {'model_type' if family is None else 'family'} must be one of "
+                f"{', '.join(FAMILIES)} (family= chooses one), got {kind!r:.90}")
+
+
+def facts_of(values, where, family=None):
+    """Fields of the record of a configuration of a known family: all but name and source."""
+    c = Config(text_part(values), where)
+    kind = c.values["model_type"] if family is None else family
+    weight_bytes, precision = released(c)
     return {"family": kind, "released_weight_bytes": weight_bytes, "released_precision": precision} | FAMILIES[kind](c)

@@ -1,8 +1,9 @@
 """What a model holds: parameters by part, cache and sizes, counted from its configuration.
 
 `from_config` reads a `config.json` in Hugging Face's spelling, with one short function per family in `_families`, and
-`CATALOG` holds published models. A family or key that is not known is an error that says so, never a guess. Counted is
-the main model: no multi-token-prediction module, no router-bias buffer, no vision or audio part.
+`CATALOG` holds published models. A family that has no function is counted by building the library's own class without
+weights where the extra `hf` is installed; otherwise it is an error that says so, never a guess. Counted is the main
+model: no multi-token-prediction module, no router-bias buffer, no vision or audio part.
 """
 
 import csv
@@ -12,8 +13,9 @@ from importlib import resources
 
 import numpy as np
 
+from . import _instantiate
 from ._arguments import require
-from ._families import facts_of, read
+from ._families import facts_of, family_error, read
 
 PARTS = ("embedding", "attention", "dense_ffn", "router", "shared_experts", "routed_experts", "norms", "head", "other")
 
@@ -94,7 +96,8 @@ class MoEModel:
         (groups, groups kept) of group-limited routing.
     parts : tuple of (str, int)
         Parameters by part, in the order of `PARTS`.
-    caches : tuple of Cache
+    caches : tuple of Cache or None
+        None: not known. Then every question about a cache or about tokens in it raises ValueError.
     state_bytes_per_sequence : float
         Fixed state of layers without a growing cache.
     released_weight_bytes : float or dict
@@ -118,7 +121,7 @@ class MoEModel:
     group_limit: tuple[int, int] | None
     tied_embeddings: bool
     parts: tuple[tuple[str, int], ...]
-    caches: tuple[Cache, ...]
+    caches: tuple[Cache, ...] | None
     state_bytes_per_sequence: float = 0
     released_weight_bytes: float | dict[str, float]
     released_precision: str
@@ -173,15 +176,17 @@ class MoEModel:
     @property
     def kv_is_upper_bound(self):
         """True where some layers stop caching at a window or chunk: `kv_bytes_per_token` holds below it only."""
-        return any(cache.window is not None and cache.values_per_token > 0 for cache in self.caches)
+        return any(cache.window is not None and cache.values_per_token > 0 for cache in self.known_caches())
 
     @property
     def cache_kind(self):
-        """MHA, GQA, MQA or MLA; or windows, hybrid (a cache in some layers only), compressed, none.
+        """MHA, GQA, MQA or MLA; or windows, hybrid (a cache in some layers only), compressed, none, unknown.
 
         >>> print(CATALOG["mixtral-8x7b"].cache_kind, CATALOG["deepseek-v3"].cache_kind, CATALOG["jamba"].cache_kind)
         GQA MLA hybrid
         """
+        if self.caches is None:
+            return "unknown"
         key_is_value = any(cache.flops_per_token > 2 * self.num_heads * cache.values_per_token
                            for cache in self.caches if not cache.index)
         if self.state_bytes_per_sequence:
@@ -202,7 +207,7 @@ class MoEModel:
         225280 20480
         """
         kv_bytes = require("kv_bytes", kv_bytes, 0, one=True)
-        growing = (cache for cache in self.caches if not cache.index and not (beyond_windows and cache.window))
+        growing = (cache for cache in self.known_caches() if not cache.index and not (beyond_windows and cache.window))
         return kv_bytes * sum(cache.num_layers * cache.values_per_token for cache in growing)
 
     def kv_bytes_per_sequence(self, context, kv_bytes=2):
@@ -229,11 +234,20 @@ class MoEModel:
         168 TFLOP, 139 GFLOP
         """
         tokens = require("tokens", tokens, 0)
+        self.known_caches()
         return self._over_caches(start, lambda c, begin: c.chunk_flops(begin, tokens))
 
     def _over_caches(self, context, per_layer):
         context = require("context", context, 0)
-        return sum((cache.num_layers * per_layer(cache, context) for cache in self.caches), 0 * context)
+        caches = self.known_caches() if np.any(context) else self.caches or ()  # no token, nothing kept
+        return sum((cache.num_layers * per_layer(cache, context) for cache in caches), 0 * context)
+
+    def known_caches(self):
+        """`caches`, or ValueError where they are not known."""
+        if self.caches is None:
+            raise ValueError(f"what {self.name} (family {self.family}) caches of a sequence is not known: only "
+                             "questions about its weights have an answer, with context=0")
+        return self.caches
 
 
 def _divide(count, by):
@@ -304,7 +318,10 @@ def from_config(config, *, family=None):
     -------
     MoEModel
         Main model only. Hidden size, layers, heads, vocabulary, widths and numbers of experts are required; any other
-        key that is absent has the value that the library's class gives it.
+        key that is absent has the value that the library's class gives it. A family without a function here is counted
+        where the extra `hf` (torch, transformers) is installed: the library's class is built without weights and its
+        parameters are sorted by the names of their modules. `notes` says so; `caches` is None where its shapes do not
+        tell them.
 
     Raises
     ------
@@ -320,13 +337,14 @@ def from_config(config, *, family=None):
     ValueError: config: a required key is missing, looked for hidden_size or d_model
     """
     values, where, name = read(config)
-    facts = facts_of(values, where, family)
+    count = _instantiate.facts_of if family_error(values, where, family) else facts_of
+    facts = count(values, where, family)
     return _record(name=name or facts["family"], source=where, **facts)
 
 
 def _record(*, parts, caches, **facts):
     return MoEModel(parts=tuple((part, parts.get(part, 0)) for part in PARTS),
-                    caches=tuple(Cache(**cache) for cache in caches), **facts)
+                    caches=None if caches is None else tuple(Cache(**cache) for cache in caches), **facts)
 
 
 def _catalog():

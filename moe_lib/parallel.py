@@ -178,6 +178,7 @@ def layout_sequences(model, layout, usable_bytes, *, weight_bytes=None, context=
     74.0
     384.0
     """
+    model.known_caches()  # where they are not, no number of sequences can be said
     weights = rank_resident_bytes(model, layout, weight_bytes=weight_bytes)
     one = rank_resident_bytes(model, layout, weight_bytes=weight_bytes, context=context, sequences=1, kv_bytes=kv_bytes)
     free, each = require("usable_bytes", usable_bytes, 0) - weights, one - weights

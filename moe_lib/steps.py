@@ -268,7 +268,7 @@ def sequences_that_fit(model, usable_bytes, *, weight_bytes=None, context=0, kv_
     Raises
     ------
     ValueError
-        As `resident_bytes`, or if usable_bytes is negative.
+        As `resident_bytes`, if usable_bytes is negative, or if the caches of the model are not known.
 
     >>> from moe_lib.hardware import DEVICES
     >>> from moe_lib.models import CATALOG
@@ -277,6 +277,7 @@ def sequences_that_fit(model, usable_bytes, *, weight_bytes=None, context=0, kv_
     719
     """
     usable_bytes = require("usable_bytes", usable_bytes, 0)
+    model.known_caches()  # where they are not, no number of sequences can be said
     weights = resident_bytes(model, weight_bytes=weight_bytes)
     one = resident_bytes(model, weight_bytes=weight_bytes, context=context, sequences=1, kv_bytes=kv_bytes) - weights
     free = usable_bytes - weights
@@ -337,7 +338,7 @@ def _context_of(model, context, kv_bytes):
 
 def _context_where(model, amount, target):
     """Context at which `amount(context)` reaches target: linear between the caps of the layers."""
-    caps = [cap for cache in model.caches for cap in (cache.window, cache.selected) if cap is not None]
+    caps = [cap for cache in model.known_caches() for cap in (cache.window, cache.selected) if cap is not None]
     knots = np.unique([0.0, *caps, 1e15])
     values = amount(knots)
     return np.where(target > values[-1], np.inf, np.interp(target, values, knots))[()]

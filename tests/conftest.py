@@ -22,6 +22,8 @@ CHROMIUM_FLAGS = [
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 collect_ignore = ["benchmarks", "no_network"]
+if importlib.util.find_spec("torch") is None:  # `make test-extras` runs them
+    collect_ignore.append("extras")
 settings.register_profile("repeatable", deadline=None, derandomize=True)  # the same examples in every run
 settings.load_profile("repeatable")
 

@@ -3,6 +3,8 @@
 import csv
 import json
 import random
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -257,10 +259,25 @@ def test_minimax_reads_the_spelling_of_its_first_release():
         from_config(config | {"attn_type_list": [2]})
 
 
-@pytest.mark.parametrize("model_type", ["deepseek_v4", "gemma4", "gpt2", None, 7, ["llama"]])
+@pytest.mark.parametrize("model_type", ["unheard_of", "deepseek_v9", None, 7, ["llama"]])
 def test_an_unknown_family_lists_the_known_ones(model_type):
     with pytest.raises(ValueError, match="model_type must be one of dbrx, .*qwen3_moe .family= chooses one., got"):
         from_config(LLAMA | {"model_type": model_type})
+
+
+@pytest.mark.skipif(bool(find_spec("torch") and find_spec("transformers")), reason="the extra hf is installed")
+def test_without_the_extra_an_unknown_family_names_it():
+    with pytest.raises(ValueError, match="got 'qwen3_next'; the extra hf counts others: pip install 'moe-lib.hf.'"):
+        from_config(LLAMA | {"model_type": "qwen3_next"})
+
+
+def test_a_cache_that_is_not_known_is_never_shown_as_none():
+    unknown = replace(MIXTRAL, caches=None)
+    assert unknown.cache_kind == "unknown" and dense_twin(unknown).caches is None
+    for ask in (unknown.kv_bytes_per_token, lambda: unknown.kv_bytes_per_sequence([0, 1]),
+                lambda: unknown.attention_flops(1), lambda: unknown.chunk_attention_flops(0, 4)):
+        with pytest.raises(ValueError, match="Mixtral.* caches of a sequence is not known"):
+            ask()
 
 
 @pytest.mark.parametrize(("text", "message"), [
