@@ -51,6 +51,11 @@ class Layer:
         self.software = f"numpy {np.__version__}, " + (f"numba {numba().__version__}" if numba() else "no numba")
 
     @property
+    def kernel(self):
+        """What computes a forward pass."""
+        return "streaming" if numba() else "matrix product"
+
+    @property
     def expert_bytes(self):
         """Bytes of one expert."""
         return 12 * self.d_model * self.d_expert
