@@ -1518,8 +1518,8 @@ def measured():
         points.mark_point(filled=True, size=80, opacity=1, aria=False).encode(**place),
     ).properties(width=WIDTH, height=320),
         "Measured times of one layer of experts against batch, log-log, over the limit from published peaks and over "
-        "the limit with two fitted constants. Points lie above the limit: far above at one token and above 512. Reading "
-        "only the experts of one token would take far less.")
+        "the limit with two fitted constants. Points lie above the limit: far above at one token and above 512. "
+        "Reading only the experts of one token would take far less.")
 
 
 def one_curve(laws, points):

@@ -24,6 +24,8 @@ LARGEST = 512  # tokens up to which reading, not arithmetic, is what the timed l
 def timed(**chosen):
     """Shipped records of timed layers whose data hold what is chosen: device, framework, dtype, model, distribution.
 
+    Each is one value, or a tuple of those allowed.
+
     Raises
     ------
     ValueError
@@ -33,11 +35,21 @@ def timed(**chosen):
     >>> print(*(record.data["model"] for record in found))
     deepseek-v3 mixtral-8x7b qwen3-30b-a3b qwen3-235b-a22b
     """
-    found = [record for record in shipped("moe_kernels")
-             if all(record.data.get(key) == value for key, value in chosen.items())]
+    allowed = {key: value if isinstance(value, tuple) else (value,) for key, value in chosen.items()}
+    found = [record for record in _all() if all(record.data.get(key) in values for key, values in allowed.items())]
     if not found:
         raise ValueError(f"no timed layer has {', '.join(f'{key} = {value!r}' for key, value in chosen.items())}")
     return found
+
+
+@cache
+def _all():
+    return tuple(shipped("moe_kernels"))
+
+
+def layers(**chosen):
+    """The data of `timed` records: a list of layers."""
+    return [record.data for record in timed(**chosen)]
 
 
 def from_bench(record):
@@ -69,8 +81,8 @@ def first(layer, most):
     return {key: np.array(value)[at] if np.shape(value) == at.shape else value for key, value in layer.items()}
 
 
-def experts_touched(layer):
-    """Experts that each batch of a layer touches [n]: counted, or by the routing that was timed.
+def experts_touched(layer, distribution=None):
+    """Experts that each batch of a layer touches [n]: counted, or by the routing that was timed, or by another.
 
     Balanced inputs are strided and touch the most possible; uniform ones E C(B), expected. How many a power-law input
     touches was not recorded: E C(B), which it can pass only by chance.
@@ -84,13 +96,14 @@ def experts_touched(layer):
     >>> print(experts_touched(layer), experts_touched(layer | {"distribution": "uniform"}).round(1))
     [  8. 256.] [  8.  163.3]
     """
-    if "touched" in layer:
+    if "touched" in layer and distribution is None:
         return np.array(layer["touched"])
+    distribution = distribution or layer["distribution"]
     counts = {"balanced": routing.most_experts_touched, "uniform": routing.experts_touched,
               "power law": routing.experts_touched}
-    if layer["distribution"] not in counts:
-        raise ValueError(f"distribution must be one of {', '.join(counts)}, got {layer['distribution']!r}")
-    return counts[layer["distribution"]](layer["num_experts"], layer["top_k"], np.array(layer["num_tokens"]))
+    if distribution not in counts:
+        raise ValueError(f"distribution must be one of {', '.join(counts)}, got {distribution!r}")
+    return counts[distribution](layer["num_experts"], layer["top_k"], np.array(layer["num_tokens"]))
 
 
 def limits(layer, touched=None):
@@ -180,7 +193,7 @@ def fit(layers, count=experts_touched):
 
 @cache
 def constants(framework):
-    """The two constants of a serving framework: fitted on the balanced times of `FITTED_ON`, on H100 and H200.
+    """The two constants of a serving framework, any version: fitted on balanced times of `FITTED_ON`, H100 and H200.
 
     Raises
     ------
@@ -191,11 +204,23 @@ def constants(framework):
     >>> print(f"{t0 * 1e6:.0f} us, {efficiency:.2f}")
     31 us, 0.87
     """
-    layers = [record.data for record in timed(distribution="balanced") if record.data["device"] in ("h100", "h200")
-              and record.data["framework"].split()[0] == framework and record.data["model"] in FITTED_ON]
-    if not layers:
+    known = [layer for layer in layers(distribution="balanced", device=("h100", "h200"), model=FITTED_ON)
+             if layer["framework"].split()[0] == framework.split()[0]]
+    if not known:
         raise ValueError(f"framework must be TRT-LLM, SGLang or vLLM, got {framework!r}")
-    return fit(layers)
+    return fit(known)
+
+
+def cause(layer):
+    """Why each time of a shipped layer may miss the constants of its framework [n]: the first cause that applies."""
+    tokens = np.array(layer["num_tokens"])
+    elsewhere = layer["device"] not in ("h100", "h200") or layer["framework"] == "SGLang 0.5.14"
+    causes = {"below the limit: read too little": impossible(layer), "slow kernel": np.full(tokens.shape, slow(layer)),
+              "above 512 tokens: arithmetic": tokens > LARGEST,
+              "power law: fewer experts touched": np.full(tokens.shape, layer["distribution"] != "balanced"),
+              "balanced, another GPU or version": np.full(tokens.shape, elsewhere)}
+    same = "balanced, the models fitted" if layer["model"] in FITTED_ON else "balanced, two other models"
+    return np.select(list(causes.values()), list(causes), same)
 
 
 def predicted(layer, fitted, count=experts_touched):
@@ -204,22 +229,28 @@ def predicted(layer, fitted, count=experts_touched):
     return t0 + limit(layer, count(layer)) / efficiency
 
 
+def misses(layers, fitted, count=experts_touched):
+    """Measured over predicted time, for every trusted time of layers."""
+    return np.concatenate([(layer["latency_s"] / predicted(layer, fitted, count))[trusted(layer)] for layer in layers])
+
+
 def error(layers, fitted, count=experts_touched):
     """Mean of |log(predicted / measured)| over the trusted times of layers: 0.06 is an error of about 6 %."""
-    logs = [np.log(predicted(layer, fitted, count) / layer["latency_s"])[trusted(layer)] for layer in layers]
-    return float(np.mean(np.abs(np.concatenate(logs))))
+    return float(np.mean(np.abs(np.log(misses(layers, fitted, count)))))
 
 
 def share_of_all(layer, fitted):
-    """Fitted share of the layer's experts read, by time [n]: (t - t0) efficiency over the time to read all of them.
+    """(tokens per expert B k / E, fitted share of the experts read by time) [n].
 
-    nan where arithmetic takes longer than reading: the share does not set the time there.
+    The share is (t - t0) efficiency over the time to read all experts; nan where arithmetic takes longer than reading,
+    since the share does not set the time there.
 
     Notes
     -----
-    Source: notebook 05, eq. 5.3. Against B k / E every layer and device follows one curve for each kind of routing.
+    Source: notebook 05, eq. 5.3. Every layer and device follows one curve for each kind of routing.
     """
     t0, efficiency = fitted
     read, compute = limits(layer)
     everything = limits(layer, layer["num_experts"])[0]
-    return np.where(read > compute, (np.array(layer["latency_s"]) - t0) * efficiency / everything, np.nan)
+    share = np.where(read > compute, (np.array(layer["latency_s"]) - t0) * efficiency / everything, np.nan)
+    return np.array(layer["num_tokens"]) * layer["top_k"] / layer["num_experts"], share

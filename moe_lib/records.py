@@ -195,21 +195,24 @@ def read_trace(path):
     ------
     ValueError
         Names the file, the line and the column that is not a whole number from 0 up, a row that names an expert twice,
-        or a wrong header.
+        a wrong header, or a file that is no CSV in UTF-8.
     FileNotFoundError
         If there is no such file.
     """
     layers = {}
-    with Path(path).open(encoding="utf-8-sig", newline="") as file:
-        lines = csv.reader(file)
-        header = next(lines, [])
-        top_k = len(header) - 1
-        if top_k < 1 or header != ["layer", *(f"expert_{i}" for i in range(1, top_k + 1))]:
-            raise ValueError(f"{path}, line 1: header must be layer,expert_1,..,expert_k, got {','.join(header)!r}")
-        for row in lines:
-            if row:
-                layer, *experts = _whole_numbers(row, header, f"{path}, line {lines.line_num}")
-                layers.setdefault(layer, []).append(experts)
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            lines = csv.reader(file)
+            header = next(lines, [])
+            top_k = len(header) - 1
+            if top_k < 1 or header != ["layer", *(f"expert_{i}" for i in range(1, top_k + 1))]:
+                raise ValueError(f"{path}, line 1: header must be layer,expert_1,..,expert_k, got {','.join(header)!r}")
+            for row in lines:
+                if row:
+                    layer, *experts = _whole_numbers(row, header, f"{path}, line {lines.line_num}")
+                    layers.setdefault(layer, []).append(experts)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path}: must be a CSV in UTF-8, {error}") from error
     if not layers:
         raise ValueError(f"{path}: no row below the header")
     return {layer: np.array(tokens) for layer, tokens in sorted(layers.items())}
@@ -219,8 +222,8 @@ def _whole_numbers(row, header, where):
     if len(row) != len(header):
         raise ValueError(f"{where}: expected {len(header)} columns, got {len(row)}")
     for name, text in zip(header, row, strict=True):
-        if not text.strip().isdecimal():
-            raise ValueError(f"{where}: {name} must be a whole number from 0 up, got {text!r}")
+        if not text.strip().isdecimal() or len(text.strip()) > 18:  # more digits do not fit 64 bits
+            raise ValueError(f"{where}: {name} must be a whole number from 0 up, got {text[:40]!r}")
     numbers = [int(text) for text in row]
     if len(set(numbers[1:])) < len(numbers) - 1:
         raise ValueError(f"{where}: a token chooses distinct experts, got {','.join(row[1:])}")

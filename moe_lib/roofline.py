@@ -276,6 +276,10 @@ def fit_overhead(limit_s, measured_s):
     ValueError
         If a time is not positive or the shapes differ.
 
+    Notes
+    -----
+    Source: notebook 05, eq. 5.2.
+
     >>> t0, efficiency = fit_overhead([1e-3, 2e-3, 4e-3], [1.3e-3, 2.55e-3, 5.05e-3])
     >>> print(f"{t0 * 1e6:.0f} us, {efficiency:.2f}")
     50 us, 0.80

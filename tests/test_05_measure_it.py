@@ -1,0 +1,267 @@
+"""What page 05 rests on: timed layers and their counts, two constants, its control and its figures."""
+
+import json
+import logging
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+import vl_convert
+
+from moe_lib import charts, controls, kernels, records, routing
+from moe_lib.bench import suite
+from moe_lib.hardware import DEVICES
+from moe_lib.models import CATALOG
+
+HOPPER = ("h100", "h200")
+OTHERS = ("deepseek-v3", "qwen3-235b-a22b")
+SGLANG = {"framework": "SGLang 0.5.10", "dtype": "bf16", "device": "h200", "model": "deepseek-v3"}
+
+
+def own_record(seconds=0.002, touched=((4, 4), (7, 8), (25, 27))):
+    """A record such as the benchmark writes: three batches, two samples each."""
+    data = {"batch": [1, 2, 8], "touched": [list(of) for of in touched], "bytes_per_s": 30e9, "flops_per_s": 60e9,
+            "seconds": [[seconds * n / 4 for n in of] for of in touched], "expert_bytes": 12 * 1024 * 512,
+            "num_experts": 64, "top_k": 4, "d_model": 1024, "d_expert": 512, "flops_per_token": 6 * 4 * 1024 * 512}
+    return records.Record(kind="measured", what="moe_decode", on="a test", software="none", data=data)
+
+
+# Three kinds of routing, three counts
+
+
+@pytest.mark.parametrize(("E", "k"), [(8, 2), (64, 4), (256, 8)])
+def test_strided_routing_touches_the_most_that_a_step_can(E, k):
+    token, slot = np.arange(80)[:, None], np.arange(k)
+    chosen = (token + slot * (E // k)) % E
+    touched = [np.unique(chosen[:B]).size for B in range(1, 81)]
+    assert touched == routing.most_experts_touched(E, k, np.arange(1, 81)).tolist()
+
+
+def test_no_routing_touches_more_than_the_most_and_uniform_routing_stays_below_it():
+    batch = np.arange(1, 200)
+    assert (routing.experts_touched(256, 8, batch) <= routing.most_experts_touched(256, 8, batch)).all()
+
+
+def test_each_kind_of_routing_is_counted_by_its_own_formula_and_an_unknown_one_refused():
+    layer = {"num_experts": 256, "top_k": 8, "num_tokens": [64]}
+    kinds = ("balanced", "uniform", "power law")
+    count = {of: kernels.experts_touched(layer | {"distribution": of})[0] for of in kinds}
+    assert count == {"balanced": 256, "uniform": pytest.approx(222.44, abs=0.01), "power law": count["uniform"]}
+    assert kernels.experts_touched(layer | {"touched": [200]}) == [200]
+    with pytest.raises(ValueError, match="distribution must be one of"):
+        kernels.experts_touched(layer | {"distribution": "chance"})
+
+
+# What NVIDIA timed
+
+
+def test_the_timed_layers_are_complete_and_belong_to_the_catalogue():
+    every = kernels.layers()
+    assert (len(every), sum(len(of["num_tokens"]) for of in every)) == (192, 2496)
+    for of in every:
+        model = CATALOG[of["model"]]
+        assert (of["num_experts"], of["top_k"], of["d_model"], of["d_expert"]) == (
+            model.num_experts, model.top_k, model.d_model, model.d_expert)
+
+
+def test_a_limit_is_what_bytes_and_flop_take_at_published_peaks():
+    layer = kernels.layers(**SGLANG, distribution="balanced")[0]
+    h200, size = DEVICES["h200"], 3 * 7168 * 2048
+    for at, tokens in ((3, 8), (12, 16384)):
+        read = min(256, 8 * tokens) * 2 * size / h200.bandwidth_bytes_per_s
+        assert kernels.limit(layer)[at] == pytest.approx(max(read, 2 * 8 * tokens * size / h200.peak()))
+
+
+def test_rows_below_the_limit_and_slow_kernels_are_found_by_rule():
+    every = kernels.layers()
+    below = [of for of in every if kernels.impossible(of).any()]
+    assert sum(kernels.impossible(of).sum() for of in below) == 37
+    assert {(of["model"], of["dtype"], of["framework"]) for of in below} == {
+        ("deepseek-v3", "fp8_block", "SGLang 0.5.14"), ("deepseek-v3", "fp8_block", "vLLM 0.24.0")}
+    slow = [of for of in every if kernels.slow(of)]
+    assert sum(len(of["num_tokens"]) for of in slow) == 156
+    assert {(of["framework"], of["dtype"]) for of in slow} == {("vLLM 0.24.0", "fp8")}
+
+
+def test_sound_balanced_rows_never_beat_the_limit():
+    for of in kernels.layers(distribution="balanced"):
+        assert (kernels.over_limit(of)[~kernels.impossible(of)] >= 1).all()
+
+
+def test_a_layer_that_nobody_timed_is_refused_by_name():
+    with pytest.raises(ValueError, match="no timed layer has device = 'h20'"):
+        kernels.timed(device="h20")
+    with pytest.raises(ValueError, match="framework must be TRT-LLM, SGLang or vLLM"):
+        kernels.constants("llama.cpp")
+
+
+# Two constants
+
+
+@pytest.mark.parametrize(("framework", "bar"), [("TRT-LLM 1.3.0rc20", 0.07), ("SGLang 0.5.10", 0.10)])
+def test_constants_of_two_models_predict_two_others(framework, bar):
+    of = {"framework": framework, "device": HOPPER, "distribution": "balanced"}
+    fitted = kernels.fit(kernels.layers(**of, model=kernels.FITTED_ON))
+    assert fitted == kernels.constants(framework)
+    assert 25e-6 < fitted[0] < 40e-6 and 0.7 < fitted[1] < 0.9
+    assert kernels.error(kernels.layers(**of, model=OTHERS), fitted) <= bar
+
+
+@pytest.mark.parametrize("framework", ["TRT-LLM 1.3.0rc20", "SGLang 0.5.10", "vLLM 0.24.0"])
+def test_each_kind_of_routing_is_predicted_best_by_its_own_count(framework):
+    counts = {"balanced": lambda of: kernels.experts_touched(of, "balanced"),
+              "power law": lambda of: kernels.experts_touched(of, "uniform"),
+              "active": lambda of: of["top_k"], "all": lambda of: of["num_experts"]}
+    for routed in ("balanced", "power law"):
+        of = {"framework": framework, "device": HOPPER, "distribution": routed}
+        known, new = (kernels.layers(**of, model=models) for models in (kernels.FITTED_ON, OTHERS))
+        off = {name: kernels.error(new, kernels.fit(known, count), count) for name, count in counts.items()}
+        assert min(off, key=off.get) == routed and min(off["active"], off["all"]) > 5 * off[routed]
+
+
+def test_a_fit_finds_the_constants_that_made_the_times_and_the_share_the_experts():
+    layer = kernels.layers(**SGLANG, distribution="balanced")[0]
+    made = layer | {"latency_s": (30e-6 + kernels.limit(layer) / 0.8).tolist()}
+    fitted = kernels.fit([made])
+    assert fitted == pytest.approx((30e-6, 0.8)) and kernels.error([made], fitted) < 1e-9
+    at, share = kernels.share_of_all(made, fitted)
+    assert share[:12] == pytest.approx(np.minimum(1, at[:12])) and np.isnan(share[12])
+
+
+def test_every_time_has_one_cause_and_no_row_is_left_out():
+    causes = np.concatenate([kernels.cause(of) for of in kernels.layers()])
+    count = {str(of): int((causes == of).sum()) for of in set(causes)}
+    assert sum(count.values()) == 2496 and len(count) == 7
+    assert (count["below the limit: read too little"], count["slow kernel"]) == (37, 156)
+
+
+# A reader's machine
+
+
+def test_a_layer_of_the_benchmark_is_held_against_the_limits_of_the_benchmark():
+    record = own_record()
+    assert kernels.over_limit(kernels.from_bench(record)) == pytest.approx(suite.ratios(record))
+    with pytest.raises(ValueError, match="'membw' holds no timed layer"):
+        kernels.from_bench(records.Record(kind="measured", what="membw", data={"bytes_per_s": [1.0]}))
+
+
+def test_a_fit_survives_any_times_of_a_reader_s_machine():
+    rng = np.random.default_rng(0)
+    for scale in (1e-6, 1, 1e3):
+        record = own_record(seconds=scale * rng.uniform(0.5, 2))
+        layer = kernels.from_bench(record)
+        t0, efficiency = kernels.fit([kernels.first(layer, 32)])
+        assert t0 >= 0 and efficiency > 0
+
+
+# The control
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return controls.measured()
+
+
+@pytest.fixture(scope="module")
+def page(measured):
+    return measured.static()
+
+
+def test_the_control_stands_at_the_layer_of_the_worked_example(measured):
+    said = measured.readout(**{choice.name: choice.start for choice in measured.choices})
+    assert said["Timed by"] == "NVIDIA, SGLang 0.5.10" and said["At one token, over the limit"] == "1.46 times"
+    assert said["Closest to its limit"] == "1.13 times, at 16 tokens" and said["Not to be trusted"] == "none"
+
+
+def test_points_of_the_page_are_times_over_their_limit(page):
+    assert sum(map(len, page["datasets"].values())) <= 5000
+    layer = kernels.layers(**SGLANG, distribution="balanced")[0]
+    rows = [row for row in page["datasets"]["times"] if row["key"] == "h200|SGLang|bf16|deepseek-v3|balanced"]
+    assert [row["measured"] for row in rows] == pytest.approx(layer["latency_s"], rel=1e-4)
+    assert [row["limit"] for row in rows] == pytest.approx(kernels.limit(layer), rel=1e-4)
+    assert rows[7]["limit"] / rows[7]["active"] == pytest.approx(32, rel=1e-3)
+
+
+def test_the_control_says_the_same_live_and_on_the_page(measured, page):
+    chosen = {"device": "b200", "framework": "SGLang", "precision": "fp8_block", "model": "deepseek-v3",
+              "routing": "balanced"}
+    at = {choice.name: list(choice.options.values()).index(chosen[choice.name]) for choice in measured.choices}
+    for answer in page["usermeta"]["readouts"]:
+        found = answer["values"]
+        for key in answer["keys"]:
+            found = found[at[key]]
+        assert found == measured.readout(**chosen)[answer["label"]]
+    assert measured.readout(**chosen)["Not to be trusted"].startswith("7 of 13 times")
+    assert not all(row["valid"] for row in measured.live_spec(**chosen)["datasets"]["times"])
+
+
+def test_what_was_not_timed_says_so_and_draws_nothing(measured):
+    chosen = {"device": "a100-80gb", "framework": "TRT-LLM", "precision": "fp8", "model": "deepseek-v3",
+              "routing": "balanced"}
+    assert set(measured.readout(**chosen).values()) == {"not timed"}
+    assert measured.live_spec(**chosen)["datasets"]["times"] == []
+
+
+def test_a_reader_s_record_comes_first_from_a_list_a_file_or_an_upload(tmp_path, measured):
+    record, path = own_record(), tmp_path / "mine.jsonl"
+    records.write(path, [record])
+    for own in ([record], path):
+        machine = controls.measured(own).choices[0]
+        assert machine.start == next(iter(machine.options.values())) == "moe_decode, a test"
+    upload = measured.choices[0]
+    name = measured.add_model(upload.reads(path.read_text()))
+    rows = measured.live_spec(device=name, framework="vLLM", precision="fp8", model="mixtral-8x7b",
+                              routing="balanced")["datasets"]["times"]
+    assert [row["batch"] for row in rows] == [1, 2, 8]
+
+
+def test_an_upload_without_a_timed_layer_is_refused_in_words(measured):
+    bare = records.Record(kind="measured", what="membw", data={"bytes_per_s": [1.0]})
+    with pytest.raises(ValueError, match="no record of a timed layer"):
+        measured.add_model([bare])
+    with pytest.raises(ValueError, match="line 2: "):
+        measured.choices[0].reads(json.dumps(asdict(bare)) + "\n{}")
+
+
+# The figures
+
+
+def _figures():
+    batch, seconds = np.array([1, 2, 4]), np.array([1e-3, 2e-3, 5e-3])
+    both = {"a mixture": (batch, seconds), "its twin": (batch, seconds / 2)}
+    law = {"uniform routing": (batch, seconds), "strided routing": (batch, seconds)}
+    points = [("uniform routing", "yours", batch, [0.1, np.nan, 0.5]),
+              ("strided routing", "h200", batch, [0.1, 0.2, 1])]
+    return {"machine": charts.machine(both, both), "one_curve": charts.one_curve(law, points),
+            "missed_by": charts.missed_by({"one": np.array([0.5, 1, 2]), "two": np.array([4.0, 8.0])}),
+            "over_limit": charts.over_limit(batch, {"one": [1.5, 1.2, 1.1], "two": [0.9, 0.6, 0.8]})}
+
+
+@pytest.mark.parametrize("version", ["5.8", "6.4"])
+@pytest.mark.parametrize("name", _figures())
+def test_a_figure_is_valid_in_both_versions_of_vega_lite_and_described(name, version, caplog):
+    spec = _figures()[name].to_dict()
+    with caplog.at_level(logging.WARNING):
+        assert vl_convert.vegalite_to_svg(spec, vl_version=version).count("<path") > 5
+    assert caplog.records == [] and len(spec["description"]) > 40
+
+
+@pytest.mark.parametrize("version", ["5.8", "6.4"])
+def test_the_control_is_valid_in_both_versions_of_vega_lite(page, version, caplog):
+    own = controls.measured([own_record()])
+    with caplog.at_level(logging.WARNING):
+        for spec in (page, own.static()):
+            assert vl_convert.vegalite_to_svg(spec, vl_version=version).count("<path") > 20
+    assert caplog.records == []
+
+
+def test_a_share_that_arithmetic_hides_is_not_drawn():
+    drawn = _figures()["one_curve"].to_dict()
+    rows = [row for layer in drawn["layer"] for row in layer["data"]["values"] if row.get("machine") == "yours"]
+    assert [row["at"] for row in rows] == [1, 4]
+
+
+def test_misses_are_told_as_a_percentage_or_a_factor():
+    rows = charts.missed_by({"near": np.array([0.9, 1.1]), "far": np.array([4.0, 4.0])}).to_dict()
+    table = next(layer["data"]["values"] for layer in rows["layer"] if len(layer["data"]["values"]) == 2)
+    assert [row["off"] for row in table] == ["off by 10 %", "off by 4.0 times"]
