@@ -9,7 +9,7 @@ import numpy as np
 from ._arguments import require
 from .roofline import ABOVE_ZERO, transfer_time
 from .routing import experts_touched, sample_routing
-from .steps import bytes_per_weight, part_bytes, resident_bytes
+from .steps import bytes_per_weight, one_model, part_bytes, resident_bytes
 
 CELLS_PER_STEP = 1 << 18  # ranks moved at once by lru_hit_rates: they stay in a core's cache
 
@@ -21,7 +21,7 @@ def expert_bytes(model, weight_bytes=None):
     >>> print(f"{expert_bytes(CATALOG['mixtral-8x7b'], 2) / 1e6:.0f} MB")
     352 MB
     """
-    return model.expert_params * float(bytes_per_weight(model, weight_bytes)["routed_experts"])
+    return one_model(model).expert_params * float(bytes_per_weight(model, weight_bytes)["routed_experts"])
 
 
 def missed_bytes(model, *, batch=1, weight_bytes=None, hit_rate=0):
@@ -50,8 +50,9 @@ def missed_bytes(model, *, batch=1, weight_bytes=None, hit_rate=0):
     >>> print(f"{missed_bytes(CATALOG['mixtral-8x7b'], weight_bytes=2) / 1e9:.1f} GB")
     22.5 GB
     """
+    size = expert_bytes(model, weight_bytes)
     touched = experts_touched(model.num_experts, model.top_k, batch) * model.num_moe_layers
-    return touched * expert_bytes(model, weight_bytes) * (1 - require("hit_rate", hit_rate, 0, 1))
+    return touched * size * (1 - require("hit_rate", hit_rate, 0, 1))
 
 
 def token_time(model, bandwidth, *, weight_bytes=None, hit_rate=0, compute_time=0, overlap=False, batch=1, wasted=0):
@@ -96,7 +97,7 @@ def token_time(model, bandwidth, *, weight_bytes=None, hit_rate=0, compute_time=
     176 ms
     88 ms
     """
-    early = require("overlap", np.multiply(overlap, 1.0), 0, 1)
+    early = require("overlap", float(overlap) if isinstance(overlap, (bool, np.bool_)) else overlap, 0, 1)
     copying = transfer_time(missed_bytes(model, batch=batch, weight_bytes=weight_bytes, hit_rate=hit_rate), bandwidth)
     beside = (early + require("wasted", wasted, 0)) * copying
     return (1 - early) * copying + np.maximum(require("compute_time", compute_time, 0), beside)
@@ -134,7 +135,7 @@ def host_time(model, bandwidth, flops_per_s, *, weight_bytes=None, hit_rate=0, c
     24.8 tokens/s
     """
     missing = 1 - require("hit_rate", hit_rate, 0, 1)
-    flops = 2 * require("batch", batch, 0) * model.top_k * model.expert_params_all_layers * missing
+    flops = 2.0 * require("batch", batch, 0) * one_model(model).top_k * model.expert_params_all_layers * missing
     arithmetic = flops / require("flops_per_s", flops_per_s, ABOVE_ZERO)
     reading = transfer_time(
         missed_bytes(model, batch=batch, weight_bytes=weight_bytes, hit_rate=hit_rate), bandwidth)
@@ -194,7 +195,7 @@ def expert_slots(model, usable_bytes, *, weight_bytes=None, context=0, sequences
     3.7 of 8
     """
     usable_bytes = require("usable_bytes", usable_bytes, 0)
-    require("routed experts", model.ledger()["routed_experts"], 1)
+    require("routed experts", one_model(model).ledger()["routed_experts"], 1)
     settings = {"weight_bytes": weight_bytes, "context": context, "sequences": sequences, "kv_bytes": kv_bytes}
     routed = part_bytes(model, weight_bytes)["routed_experts"]
     free = usable_bytes - (resident_bytes(model, **settings) - routed)
@@ -320,12 +321,13 @@ def che_hit_rate(popularity, cache_size, *, top_k=1):
     Returns
     -------
     float or ndarray
-        Hit rate, of cache_size's shape. Within 0.005 of simulation for single draws, and for top-k draws from 2k slots.
+        Hit rate, of cache_size's shape. Within 0.01 of simulation for single draws, and for top-k draws from 2k slots.
 
     Raises
     ------
     ValueError
-        If a popularity is negative or above 1/k of the sum, all are zero, or cache_size is outside 0..E.
+        If popularity is no list of numbers, one is negative or above 1/k of the sum, all are zero, or cache_size is
+        outside 0..E.
 
     Notes
     -----
@@ -338,17 +340,21 @@ def che_hit_rate(popularity, cache_size, *, top_k=1):
     from scipy.optimize import brentq
 
     p = np.atleast_1d(require("popularity", popularity, 0)) * 1.0
+    require("dimensions of popularity", p.ndim, 1, 1)
+    require("experts in popularity", p.size, 1)
     size = require("cache_size", cache_size, 0, p.size) * 1.0
     top_k = require("top_k", top_k, 1, p.size, whole=True, one=True)
-    p = p[p > 0] / require("sum of popularity", p.sum(), ABOVE_ZERO)
+    p = p / require("sum of popularity", p.max(), ABOVE_ZERO)
+    p = p[p > 1e-280] / p.sum()  # one that rare is never asked for
     require("share of an expert", p, 0, (1 + 1e-9) / top_k)
     rate = p if top_k == 1 else -np.log1p(-np.minimum(top_k * p, 1 - 1e-9))
 
     def hit(c):
         if c == 0 or c >= p.size:
             return float(c > 0)
-        stay = np.exp(brentq(lambda log_T: c + np.expm1(-rate * np.exp(log_T)).sum(), -50, np.log(800 / rate.min())))
-        return -(p * np.expm1(-rate * max(stay - (top_k - 1) / (2 * top_k), 0))).sum()
+        ends = np.log(c) - np.log(rate.sum()) - 1, np.log(800) - np.log(rate.min())
+        stay = np.exp(brentq(lambda log_T: c + np.expm1(-rate * np.exp(log_T)).sum(), *ends))
+        return (p * -np.expm1(-rate * max(stay - (top_k - 1) / (2 * top_k), 0))).sum() + 0.0
 
     return np.reshape([hit(c) for c in np.ravel(size)], np.shape(size))[()]
 

@@ -176,19 +176,19 @@ def prefill(model, tokens, *, chunk=None, sequences=1, context=0, weight_bytes=N
     Notes
     -----
     Source: notebook 04, eq. 4.3. Each cached byte is counted once a chunk, as a kernel that keeps it on chip would read
-    it. What a chunk writes is not read back.
+    it; of sparse attention, the tokens that one query selects. What a chunk writes is not read back. Expanded keys and
+    values are not kept from chunk to chunk: a server that has room for them computes less.
 
     >>> from moe_lib.models import CATALOG
     >>> step = prefill(CATALOG["deepseek-v3"], 8192, chunk=2048, weight_bytes=1)
     >>> print((step.flops / 1e12).round(), (step.kv_bytes_read / 1e6).round())
     [160. 186. 211. 236.] [  0. 144. 288. 432.]
     """
-    if not isinstance(model, MoEModel):
-        raise ValueError(f"model must be a MoEModel, got {model!r:.90}")
+    one_model(model)
     whole = {"whole": True, "one": True}
     tokens = require("tokens", tokens, 1, **whole)
     chunk = tokens if chunk is None else require("chunk", chunk, 1, **whole)
-    sequences, context = require("sequences", sequences, 1, **whole), require("context", context, 0, **whole)
+    sequences, context = 1.0 * require("sequences", sequences, 1, **whole), require("context", context, 0, **whole)
     start = context + np.arange(0, tokens, chunk)
     length = np.minimum(chunk, context + tokens - start)
     step = decode_step(model, sequences * length, weight_bytes=weight_bytes, kv_bytes=kv_bytes, inclusion=inclusion)
@@ -237,7 +237,7 @@ def context_of_equal_flops(model):
     >>> print(f"{context_of_equal_flops(CATALOG['deepseek-v3']):,.0f}")
     4,311
     """
-    return _context_where(model, model.attention_flops, 2 * model.active_params_read)
+    return _context_where(one_model(model), model.attention_flops, 2 * model.active_params_read)
 
 
 def resident_bytes(model, *, weight_bytes=None, context=0, sequences=0, kv_bytes=2):
@@ -255,7 +255,7 @@ def resident_bytes(model, *, weight_bytes=None, context=0, sequences=0, kv_bytes
     1,342 GB
     """
     sequences = require("sequences", sequences, 0)
-    cache = model.kv_bytes_per_sequence(context, kv_bytes) + model.state_bytes_per_sequence
+    cache = one_model(model).kv_bytes_per_sequence(context, kv_bytes) + model.state_bytes_per_sequence
     return sum(part_bytes(model, weight_bytes).values()) + sequences * cache
 
 
@@ -285,6 +285,13 @@ def sequences_that_fit(model, usable_bytes, *, weight_bytes=None, context=0, kv_
         return np.where(free < 0, 0, np.where(one > 0, np.floor(free / one), np.inf))[()]
 
 
+def one_model(model):
+    """`model` itself, or ValueError where it is anything but one MoEModel."""
+    if not isinstance(model, MoEModel):
+        raise ValueError(f"model must be a MoEModel, got {model!r:.90}")
+    return model
+
+
 def bytes_per_weight(model, weight_bytes=None):
     """Bytes per weight of every part of the ledger, from a number, a dict or None (as released).
 
@@ -298,7 +305,7 @@ def bytes_per_weight(model, weight_bytes=None):
     >>> mixed["routed_experts"], mixed["attention"]
     (0.53125, 2)
     """
-    given = model.released_weight_bytes if weight_bytes is None else weight_bytes
+    given = one_model(model).released_weight_bytes if weight_bytes is None else weight_bytes
     given = given if isinstance(given, dict) else {"default": given}
     parts = model.ledger()
     unknown = set(given) - set(parts) - {"default"}

@@ -119,6 +119,11 @@ def test_a_host_takes_its_memory_or_its_arithmetic_whichever_is_longer(model, ba
     assert reading == pytest.approx(token_time(model, 3e11, weight_bytes=1, batch=batch))
 
 
+def test_the_arithmetic_of_a_huge_batch_does_not_overflow():
+    assert host_time(V3, 1e30, 1e12, weight_bytes=1, batch=np.array([10**9]))[0] == pytest.approx(
+        2e9 * 8 * V3.expert_params_all_layers / 1e12)
+
+
 def test_copying_and_computing_take_equally_long_at_the_break_even():
     link, peak, w = 31.5e9, 2e12, 0.5
     tokens = tokens_where_copying_wins(link, peak, weight_bytes=w)
@@ -215,6 +220,13 @@ def test_che_fails_by_half_under_reuse_and_the_reuse_formula_does_not():
     assert plain[8:].max() > 0.45 and mended[16:].max() < 0.005
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [1e-320, 1e-300, 1, 1e308])
+def test_only_the_ratios_of_popularity_matter_and_a_sliver_of_a_slot_hits_nearly_nothing(scale):
+    assert che_hit_rate([scale] * 4, [1e-300, 1, 3.5]) == pytest.approx([0, 1 / 4, 3.5 / 4], abs=1e-9)
+    assert che_hit_rate([1, 1e-308], 1) == pytest.approx(1) and not np.signbit(che_hit_rate([1] * 3, 1, top_k=3))
+
+
 @given(st.lists(st.floats(0.01, 1), min_size=2, max_size=20), st.floats(0, 1))
 def test_a_full_cache_always_hits_and_an_empty_one_never(popularity, reuse):
     hits = reuse_hit_rate(popularity, np.arange(len(popularity) + 1), reuse)
@@ -262,6 +274,13 @@ def test_independent_traces_meet_their_popularity():
     (lambda: che_hit_rate([0, 0], 1), "sum of popularity must be at least"),
     (lambda: che_hit_rate([1, 1], 3), r"cache_size must be within 0..2, got 3"),
     (lambda: che_hit_rate([9, 1, 1], 1, top_k=2), "share of an expert must be within 0..0.5"),
+    (lambda: che_hit_rate([], 0), "experts in popularity must be at least 1"),
+    (lambda: che_hit_rate([[1, 1]], 1), "dimensions of popularity must be within 1..1, got 2"),
+    (lambda: token_time(V3, 64e9, overlap="1"), "overlap must be a number or an array of numbers, got '1'"),
+    (lambda: token_time(V3, 64e9, overlap=None), "overlap must be a number or an array of numbers, got None"),
+    *((lambda call=call: call("deepseek-v3", 1, 1), "model must be a MoEModel, got 'deepseek-v3'") for call in (
+        lambda model, *_: token_time(model, 64e9), host_time, lambda model, *_: missed_bytes(model),
+        lambda model, *_: expert_bytes(model), lambda model, *_: expert_slots(model, 1e12))),
     (lambda: reuse_hit_rate([1, 1], 1, 1.1), r"reuse must be within 0..1, got 1.1"),
     (lambda: reuse_from_repetition(0.5, 8, 5), r"top_k must be whole and within 1..4, got 5"),
     (lambda: sample_trace(np.random.default_rng(0), 5, 8, 2, reuse=[0.1]), "reuse must be one number"),

@@ -68,10 +68,14 @@ def test_a_trace_is_read_layer_by_layer(tmp_path):
     ("layer,expert_1\n0,1.5\n", "line 2: expert_1 must be a whole number"),
     ("layer,expert_1\n0,1,2\n", "line 2: expected 2 columns, got 3"),
     ("layer,expert_1,expert_2\n0,4,4\n", "line 2: a token chooses distinct experts, got 4,4"),
+    ("layer,expert_1\n0," + "9" * 30 + "\n", "line 2: expert_1 must be a whole number"),
+    ("layer,expert_1\n" + "9" * 5000 + ",1\n", "line 2: layer must be a whole number"),
+    ("layer,expert_1\n0," + "x" * 200_000 + "\n", "must be a CSV in UTF-8"),
+    ("layer,expert_1\n0,1\n".encode("utf-16"), "must be a CSV in UTF-8"),
 ])
 def test_a_bad_trace_is_named_by_file_and_line(tmp_path, text, message):
     path = tmp_path / "trace.csv"
-    path.write_text(text)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(ValueError, match=message) as error:
         read_trace(path)
     assert "trace.csv" in str(error.value)

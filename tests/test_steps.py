@@ -320,6 +320,12 @@ def test_chunks_add_up_to_the_prompt(model, tokens, chunk, context):
     assert parts.weight_bytes_read.sum() >= whole.weight_bytes_read.sum() * (1 - 1e-12)
 
 
+def test_a_chunk_writes_its_cache_in_the_format_of_the_cache_and_its_state():
+    hybrid = CATALOG["qwen3.6-35b-a3b"]
+    step = prefill(hybrid, 300, chunk=100, kv_bytes=1)
+    assert step.kv_bytes_written.tolist() == [100 * hybrid.kv_bytes_per_token(1) + hybrid.state_bytes_per_sequence] * 3
+
+
 @given(st.integers(0, 300), st.integers(0, 300), st.integers(1, 200))
 def test_scored_pairs_are_those_counted_one_by_one(start, tokens, most):
     cache = V3.caches[0]
@@ -356,6 +362,12 @@ def test_a_window_keeps_what_a_chunk_reads_and_writes_small():
     full = 18 * 2048  # bytes a token of the 18 layers without a window
     assert step.kv_bytes_written.tolist() == [full * 1024 + 128 * full] * 4
     assert step.kv_bytes_read.tolist() == [full * (10_000 + 1024 * i) + 128 * full for i in range(4)]
+
+
+@pytest.mark.parametrize("question", [context_of_equal_flops, bytes_per_weight, resident_bytes])
+def test_what_is_no_model_is_named(question):
+    with pytest.raises(ValueError, match="model must be a MoEModel, got 'deepseek-v3'"):
+        question("deepseek-v3")
 
 
 @pytest.mark.parametrize(("name", "value"), [("tokens", 0), ("chunk", 0), ("sequences", 1.5), ("context", -1)])
