@@ -40,7 +40,7 @@ def test_one_pin_of_a_package_holds_on_each_python(python):
 
 def test_the_lock_names_no_host_and_no_torch():
     assert not re.search(r"://|^-|@ |--(extra-)?index|find-links", LOCK, flags=re.MULTILINE)
-    assert not {"torch", "triton", "numba"} & {pin.name for pin in PINS}
+    assert not {"torch", "triton"} & {pin.name for pin in PINS}
 
 
 def test_conda_installs_the_same_python_and_the_same_pins():
