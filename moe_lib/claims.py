@@ -11,7 +11,7 @@ from ._arguments import require
 
 VERDICTS = ("right", "wrong", "depends")
 HEAD = ("", "claim", "verdict", "computed", "page")
-STYLE = ".moe-only ~ table :is(td, th) {text-align: left; vertical-align: top} " + "".join(
+STYLE = ".moe-only ~ table :is(td, th) {text-align: left !important; vertical-align: top} " + "".join(
     f".moe-only:has([value={verdict}]:checked) ~ * tbody tr:not(:has(.{verdict})) {{display: none}} "
     for verdict in VERDICTS)
 
