@@ -1317,7 +1317,7 @@ def frontier():
     one = line.transform_calculate(user="datum.user[0]", gpu="datum.gpu[0]",
                                    text=f"split(datum.layout, '+')[0] + (datum.legal ? '' : ' {CANNOT_BE}')")
     beside, away, lower = ({"expr": f"datum.user > 1500 ? {far} : {near}"}
-                           for far, near in (("'right'", "'left'"), (-9, 9), (14, 0)))
+                           for far, near in (("'right'", "'left'"), (-9, 9), (-13, 0)))
     barred = alt.Chart(alt.NamedData("barred")).transform_filter(key).transform_calculate(
         right=str(xs[1]), top=str(ys[1]))
     rule, at = target.transform_calculate(text="tpot + ' ms a token'", low=str(xs[0]), top=str(ys[1])), {"aria": False}
