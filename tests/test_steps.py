@@ -326,6 +326,19 @@ def test_a_chunk_writes_its_cache_in_the_format_of_the_cache_and_its_state():
     assert step.kv_bytes_written.tolist() == [100 * hybrid.kv_bytes_per_token(1) + hybrid.state_bytes_per_sequence] * 3
 
 
+def test_the_format_of_a_cache_changes_what_chunks_read_of_it_and_where_it_weighs_as_much_as_the_weights():
+    whole, half = (prefill(V3, 300, chunk=100, kv_bytes=size).kv_bytes_read for size in (2, 1))
+    assert half.tolist() == (whole / 2).tolist() and whole[-1] == 200 * V3.kv_bytes_per_token()
+    whole, half = (context_of_equal_bytes(V3, 64, kv_bytes=size) for size in (2, 1))
+    assert half == pytest.approx(2 * whole)
+
+
+def test_a_chunk_of_skewed_tokens_reads_fewer_experts():
+    layer = inclusion(router_loads()[0])
+    step = prefill(MIXTRAL, 12, chunk=4, inclusion=layer)
+    assert step.share_touched.tolist() == [coverage_of(layer, 4)] * 3 and coverage_of(layer, 4) < coverage(8, 2, 4)
+
+
 @given(st.integers(0, 300), st.integers(0, 300), st.integers(1, 200))
 def test_scored_pairs_are_those_counted_one_by_one(start, tokens, most):
     cache = V3.caches[0]
@@ -357,6 +370,13 @@ def test_prompts_together_share_the_weights_and_not_the_caches():
     assert (four.weight_bytes_read < 1.01 * one.weight_bytes_read).all()
 
 
+def test_a_chunk_moves_what_it_reads_and_what_it_writes():
+    step = prefill(V3, 4096, chunk=1024, weight_bytes=1)
+    moved = step.weight_bytes_read + step.kv_bytes_read + 1024 * V3.kv_bytes_per_token()
+    seconds = step_time(step, DEVICES["h200"], "fp8", 8).lower  # all four wait for bytes
+    assert step.bytes_moved.tolist() == moved.tolist() and seconds == pytest.approx(moved / (8 * 4.8e12))
+
+
 def test_a_window_keeps_what_a_chunk_reads_and_writes_small():
     step = prefill(GPT_OSS, 4096, chunk=1024, context=10_000)
     full = 18 * 2048  # bytes a token of the 18 layers without a window
@@ -374,6 +394,11 @@ def test_what_is_no_model_is_named(question):
 def test_a_bad_prompt_is_named(name, value):
     with pytest.raises(ValueError, match=name):
         prefill(V3, **{"tokens": 10, name: value})
+
+
+def test_no_sequence_has_no_equal_context():
+    with pytest.raises(ValueError, match="batch must be at least 1, got 0"):
+        context_of_equal_bytes(V3, 0)
 
 
 # where the context weighs as much as the weights
