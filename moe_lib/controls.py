@@ -772,7 +772,8 @@ OFFLOADED_KEY = ("model", "device", "way", "precision", "reuse")
 def offloading(config=None):
     """Time of a token whose experts live outside the card, against the share of them that the card holds.
 
-    Routing is uniform, the cache is LRU, one sequence of 4,096 tokens, nothing overlaps. A desktop has 2 channels of
+    Routing is uniform, the cache is LRU and asked for one expert after the other, one sequence of 4,096 tokens, nothing
+    overlaps. Times are bounds for that hit rate: a better cache goes lower. A desktop has 2 channels of
     DDR5-5600, a server 12 of DDR5-4800. Slots serve from k up only: a token's own experts take that many.
 
     Parameters

@@ -106,7 +106,8 @@ def token_time(model, bandwidth, *, weight_bytes=None, hit_rate=0, compute_time=
 def host_time(model, bandwidth, flops_per_s, *, weight_bytes=None, hit_rate=0, compute_time=0, batch=1):
     """Seconds of a decode step whose missing experts are computed by the host, out of its own memory.
 
-    The host takes max(missed bytes / bandwidth, FLOP / peak); the accelerator's part comes before or after.
+    The host takes max(missed bytes / bandwidth, FLOP / peak); the accelerator's part comes before or after. Where both
+    work at once (shared experts beside routed ones), give the part that does not overlap as compute_time.
 
     Parameters
     ----------

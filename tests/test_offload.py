@@ -97,6 +97,8 @@ def test_a_prefetch_is_bounded_by_nothing_hidden_and_all_hidden(hit_rate, recall
 def test_wrong_guesses_can_cost_more_than_a_prefetch_saves():
     case = {"weight_bytes": 1, "compute_time": 5e-3}
     assert token_time(MIXTRAL, 64e9, **case, overlap=0.5, wasted=1) > token_time(MIXTRAL, 64e9, **case)
+    copying = token_time(MIXTRAL, 64e9, weight_bytes=1)
+    assert token_time(MIXTRAL, 64e9, **case, overlap=0.25, wasted=0.5) == pytest.approx((0.75 + 0.25 + 0.5) * copying)
 
 
 def test_arguments_of_a_tokens_time_broadcast():
