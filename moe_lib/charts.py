@@ -1543,10 +1543,11 @@ def one_curve(laws, points):
     y = alt.Y("share:Q", title="share of all experts read, by time",
               axis=alt.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1, 1.25, 1.5]),
               scale=alt.Scale(domain=[0, 1.6], nice=False, clamp=True))
-    color = legend_colors(kinds, [MOE, LIMIT])
+    color = legend_colors(kinds, [MOE, LIMIT]).legend(symbolOpacity=1, labelLimit=0)
     shapes = ["cross", "circle", "square", "triangle-up", "diamond"][-len(machines):]
     shape = alt.Shape("machine:N", title=None, scale=alt.Scale(domain=machines, range=shapes),
-                      legend=alt.Legend(labelLimit=0, symbolFillColor=MUTED, symbolStrokeWidth=0))
+                      legend=alt.Legend(labelLimit=0, symbolFillColor=MUTED, symbolStrokeWidth=0,
+                                         symbolOpacity=1))
     size = alt.condition(f"datum.machine == {machines[0]!r}", alt.value(190), alt.value(55))
     return finish(alt.layer(
         alt.Chart(alt.Data(values=lines)).mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color),
@@ -1565,14 +1566,14 @@ def missed_by(groups):
     Parameters
     ----------
     groups : dict of str to array_like
-        Ratios by what the group is, at most 46 characters, so that a phone shows them.
+        Ratios by what the group is, at most 24 characters, so that a phone shows them.
     """
     table = []
     for row, (says, ratio) in enumerate(groups.items()):
         low, middle, high = np.quantile(ratio, [0.1, 0.5, 0.9])
         off = np.mean(np.abs(np.log(ratio)))
         off = f"{digits(100 * off)} %" if off < 0.5 else f"{digits(np.exp(off))} times"
-        table += rows(row=row, says=f"{says} ({len(ratio):,} times)", low=low, middle=middle, high=high,
+        table += rows(row=row, says=f"{says} ({len(ratio):,})", low=low, middle=middle, high=high,
                       off=f"off by {off}")
     domain = [1 / 16, 16]
     x = alt.X("low:Q", title="measured over predicted time",
@@ -1607,7 +1608,7 @@ def over_limit(batch, ratios):
     y = alt.Y("ratio:Q", title="measured time over its limit", axis=alt.Axis(values=[0.5, 1, 2, 4, 8], format="~g"),
               scale=alt.Scale(type="log", base=2, domain=[0.4, 12], nice=False))
     color = legend_colors(names, [MEASURED, MOE, CACHE, ALWAYS, DENSE][:len(names)])
-    rule = alt.Chart(alt.Data(values=[{"ratio": 1, "batch": 16384, "says": "the limit: nothing can lie below"}]))
+    rule = alt.Chart(alt.Data(values=[{"ratio": 1, "batch": 16384, "says": "the limit"}]))
     return finish(alt.layer(
         rule.mark_rule(color=LIMIT, strokeWidth=2, strokeDash=[6, 4], aria=False).encode(y=y),
         rule.mark_text(align="right", dx=-6, dy=11, aria=False).encode(x=x, y=y, text="says:N"),

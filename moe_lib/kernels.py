@@ -212,14 +212,17 @@ def constants(framework):
 
 
 def cause(layer):
-    """Why each time of a shipped layer may miss the constants of its framework [n]: the first cause that applies."""
+    """Why each time of a shipped layer may miss the constants of its framework [n]: the first cause that applies.
+
+    Elsewhere: on an A100 or a B200, or in a version that the constants were not fitted on.
+    """
     tokens = np.array(layer["num_tokens"])
     elsewhere = layer["device"] not in ("h100", "h200") or layer["framework"] == "SGLang 0.5.14"
-    causes = {"below the limit: read too little": impossible(layer), "slow kernel": np.full(tokens.shape, slow(layer)),
-              "above 512 tokens: arithmetic": tokens > LARGEST,
-              "power law: fewer experts touched": np.full(tokens.shape, layer["distribution"] != "balanced"),
-              "balanced, another GPU or version": np.full(tokens.shape, elsewhere)}
-    same = "balanced, the models fitted" if layer["model"] in FITTED_ON else "balanced, two other models"
+    causes = {"below the limit": impossible(layer), "slow kernel": np.full(tokens.shape, slow(layer)),
+              f"above {LARGEST} tokens": tokens > LARGEST,
+              "power law": np.full(tokens.shape, layer["distribution"] != "balanced"),
+              "balanced, elsewhere": np.full(tokens.shape, elsewhere)}
+    same = "balanced, models fitted" if layer["model"] in FITTED_ON else "balanced, two others"
     return np.select(list(causes.values()), list(causes), same)
 
 
