@@ -143,7 +143,7 @@ class Layer:
     # ceilings
 
     def bandwidth(self, rng):
-        """Bytes/s of passing over a random part of the weights: the best of a copy, a sum, a Triton kernel that sums."""
+        """Bytes/s of passing over a random part of the weights: best of a copy, a sum, a Triton kernel that sums."""
         weights = self.gate_up.view(-1).view(torch.float32)
         size = min(PROBE_BYTES // 4, weights.numel()) // triton_kernels.READ * triton_kernels.READ
         start = int(rng.integers(0, (weights.numel() - size) // 4 + 1)) * 4  # sixteen bytes

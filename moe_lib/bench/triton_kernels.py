@@ -1,8 +1,8 @@
 """A gated MoE layer in three Triton kernels, and one that only reads. No step of it asks the host.
 
-`permute` groups token-expert pairs by expert, `gate_up` multiplies, gates and activates in one pass over both halves of
-the weights, `down` multiplies back and scales. A tile of rows belongs to one expert; each program finds its own from the
-bounds, so the grid depends on shapes alone and the whole layer fits in a CUDA graph.
+`permute_kernel` groups token-expert pairs by expert, `gate_up_kernel` multiplies, gates and activates in one pass over
+both halves of the weights, `down_kernel` multiplies back and scales. A tile of rows belongs to one expert; each program
+finds its own from the bounds, so the grid depends on shapes alone and the whole layer fits in a CUDA graph.
 
 Triton runs them on a GPU, or, with the environment variable TRITON_INTERPRET=1, on a CPU (slowly; not in bf16).
 """
