@@ -1612,8 +1612,9 @@ def over_limit(batch, ratios):
     return finish(alt.layer(
         rule.mark_rule(color=LIMIT, strokeWidth=2, strokeDash=[6, 4], aria=False).encode(y=y),
         rule.mark_text(align="right", dx=-6, dy=11, aria=False).encode(x=x, y=y, text="says:N"),
-        alt.Chart(alt.Data(values=table)).mark_line(strokeWidth=2.5, point={"size": 45, "filled": True, "opacity": 1},
-                                                    aria=False).encode(x=x, y=y, color=color),
+        alt.Chart(alt.Data(values=table)).mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color),
+        alt.Chart(alt.Data(values=table)).mark_point(filled=True, size=45, opacity=1, aria=False).encode(
+            x=x, y=y, color=color),
     ).properties(width=WIDTH, height=HEIGHT),
         "Measured time over the physical limit against batch: " + "; ".join(names) + ". Sound kernels lie above one, "
         "highest at one token and above 512; one group lies below one, which no kernel can.")
