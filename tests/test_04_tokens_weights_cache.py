@@ -169,6 +169,12 @@ def test_the_chunk_control_draws_what_prefill_bounds(chunks):
         assert [row["ttft"], row["pause"]] == pytest.approx([1e3 * seconds.sum(), 1e3 * seconds.max()], rel=1e-4)
 
 
+def test_the_longest_pause_is_that_of_the_last_chunk_of_a_long_prompt(chunks):
+    said = chunks.readout(model="deepseek-v3", setup="h200", prompt=131072, chunk=512)
+    step = prefill(V3, 512, context=131072 - 512, weight_bytes=1, all_logits=False)
+    assert said["Longest pause"] == f"{1e3 * step_time(step, H200, 'fp8', 8).lower[0]:.1f} ms" == "40.3 ms"
+
+
 @pytest.mark.parametrize("name", ["context", "chunks"])
 def test_both_faces_say_and_draw_the_same(name, request):
     control = request.getfixturevalue(name)

@@ -121,6 +121,12 @@ def test_a_host_takes_its_memory_or_its_arithmetic_whichever_is_longer(model, ba
     assert reading == pytest.approx(token_time(model, 3e11, weight_bytes=1, batch=batch))
 
 
+def test_what_the_card_holds_the_host_neither_reads_nor_computes():
+    for memory, peak in ((3e11, 1e30), (1e30, 1e12)):
+        none, half = (host_time(V3, memory, peak, weight_bytes=1, hit_rate=hits) for hits in (0, 0.5))
+        assert half == pytest.approx(none / 2)
+
+
 def test_the_arithmetic_of_a_huge_batch_does_not_overflow():
     assert host_time(V3, 1e30, 1e12, weight_bytes=1, batch=np.array([10**9]))[0] == pytest.approx(
         2e9 * 8 * V3.expert_params_all_layers / 1e12)
@@ -150,6 +156,12 @@ def test_mixtral_in_four_bits_fits_a_24_gb_card_only_just():
     usable = DEVICES["rtx-4090"].usable_bytes
     slots = expert_slots(MIXTRAL, usable, weight_bytes=0.5, context=4096, sequences=1)
     assert 7 < slots < 8 and expert_slots(MIXTRAL, 24 * 2**30, weight_bytes=0.5, context=4096, sequences=1) == 8
+
+
+def test_a_card_that_holds_just_the_rest_has_no_slot_and_a_byte_less_is_nan():
+    rest = resident_bytes(MIXTRAL, weight_bytes=1) - MIXTRAL.ledger()["routed_experts"]
+    slots = [expert_slots(MIXTRAL, usable, weight_bytes=1) for usable in (rest, rest - 1)]
+    assert slots[0] == 0 and np.isnan(slots[1])
 
 
 def test_a_dense_model_has_no_slots():
@@ -226,6 +238,7 @@ def test_che_fails_by_half_under_reuse_and_the_reuse_formula_does_not():
 @pytest.mark.parametrize("scale", [1e-320, 1e-300, 1, 1e308])
 def test_only_the_ratios_of_popularity_matter_and_a_sliver_of_a_slot_hits_nearly_nothing(scale):
     assert che_hit_rate([scale] * 4, [1e-300, 1, 3.5]) == pytest.approx([0, 1 / 4, 3.5 / 4], abs=1e-9)
+    assert che_hit_rate([0, 0, scale, scale], [2, 3, 4]).tolist() == [1, 1, 1]
     assert che_hit_rate([1, 1e-308], 1) == pytest.approx(1) and not np.signbit(che_hit_rate([1] * 3, 1, top_k=3))
 
 

@@ -57,12 +57,15 @@ def test_a_trace_is_read_layer_by_layer(tmp_path):
     path = tmp_path / "trace.csv"
     path.write_text("layer,expert_1,expert_2\n1,3,0\n0,5,2\n1,0,4\n\n")
     trace = read_trace(path)
-    assert {layer: tokens.tolist() for layer, tokens in trace.items()} == {0: [[5, 2]], 1: [[3, 0], [0, 4]]}
+    assert [(layer, tokens.tolist()) for layer, tokens in trace.items()] == [(0, [[5, 2]]), (1, [[3, 0], [0, 4]])]
+    path.write_bytes(path.read_bytes().decode().encode("utf-8-sig"))  # as spreadsheets save it
+    assert list(read_trace(path)) == [0, 1]
 
 
 @pytest.mark.parametrize(("text", "message"), [
     ("", "line 1: header must be layer,expert_1,..,expert_k"),
     ("layer,expert_2\n", "line 1: header must be"),
+    ("layer\n0\n", "line 1: header must be"),
     ("layer,expert_1\n", "no row below the header"),
     ("layer,expert_1\n0,1\n0,x\n", "line 3: expert_1 must be a whole number from 0 up, got 'x'"),
     ("layer,expert_1\n0,1.5\n", "line 2: expert_1 must be a whole number"),
