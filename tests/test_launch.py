@@ -47,8 +47,9 @@ def test_every_rank_knows_its_place(tmp_path, monkeypatch):
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs /proc")
 def test_a_failing_rank_ends_all_and_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    fails = ("import time\nif os.environ['RANK'] == '1':\n    while not (os.path.exists('0') and os.path.getsize('0')):\n"
-             "        time.sleep(.02)\n    raise ValueError('too hot')\n")
+    fails = ("import time\nif os.environ['RANK'] == '1':\n"
+             "    while not (os.path.exists('0') and os.path.getsize('0')):\n        time.sleep(.02)\n"
+             "    raise ValueError('too hot')\n")
     with pytest.raises(RuntimeError, match="rank 1 of 2 ended with status 1: ValueError: too hot"):
         run(SAY + fails + SLEEP)
     assert not any(alive(pid) for pid in pids(tmp_path))
