@@ -1345,6 +1345,8 @@ def measured(own=None):
 
     readouts = {
         "Timed by": said(lambda layer, source: source),
+        "Layer": said(lambda layer, _: "{num_experts} experts of {d_model:,} × {d_expert:,}, {top_k} chosen".format(
+            **layer)),
         "At one token, over the limit": at(1),
         "Closest to its limit": said(closest),
         "At 512 tokens": at(512),

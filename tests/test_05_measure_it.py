@@ -213,6 +213,8 @@ def test_a_reader_s_record_comes_first_from_a_list_a_file_or_an_upload(tmp_path,
     rows = measured.live_spec(device=name, framework="vLLM", precision="fp8", model="mixtral-8x7b",
                               routing="balanced")["datasets"]["times"]
     assert [row["batch"] for row in rows] == [1, 2, 8]
+    said = measured.readout(device=name, framework="vLLM", precision="fp8", model="mixtral-8x7b", routing="balanced")
+    assert said["Layer"] == "64 experts of 1,024 × 512, 4 chosen"
 
 
 def test_an_upload_without_a_timed_layer_is_refused_in_words(measured):
