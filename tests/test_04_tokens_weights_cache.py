@@ -169,6 +169,13 @@ def test_the_chunk_control_draws_what_prefill_bounds(chunks):
         assert [row["ttft"], row["pause"]] == pytest.approx([1e3 * seconds.sum(), 1e3 * seconds.max()], rel=1e-4)
 
 
+def test_the_readouts_say_what_was_counted_by_hand(context, chunks):
+    said = chunks.readout(model="deepseek-v3", setup="h200", prompt=8192, chunk=512)  # 16 x 670.1 GB; 512 x 120 tokens
+    assert [said["Read in all"], said["First token, dense twin"]] == ["10,722 GB, cache 4.32 GB", "55.5 ms"]
+    said = context.readout(model="deepseek-v3", precision="bf16", batch=64, context=131072)
+    assert [said["Cache in all bytes"], said["Takes at least"]] == ["33.5 %", "24.4 ms on 15 H200"]  # 589 of 1,758 GB
+
+
 def test_the_longest_pause_is_that_of_the_last_chunk_of_a_long_prompt(chunks):
     said = chunks.readout(model="deepseek-v3", setup="h200", prompt=131072, chunk=512)
     step = prefill(V3, 512, context=131072 - 512, weight_bytes=1, all_logits=False)
