@@ -88,8 +88,10 @@ def parse(text, where=""):
         if line.strip():
             try:
                 records.append(Record(**json.loads(line)))
-            except (ValueError, TypeError) as error:
+            except ValueError as error:
                 raise ValueError(f"{where}line {number}: {error}") from error
+            except TypeError as error:  # keys that are missing or unknown, or no object at all
+                raise ValueError(f"{where}line {number}: not a record with kind, what and data ({error})") from error
     return records
 
 
