@@ -109,7 +109,7 @@ def experts_touched(layer, distribution=None):
 def limits(layer, touched=None):
     """(seconds to read, seconds to compute) that each batch of a layer takes at published peaks [n].
 
-    n experts of three d x f matrices are read once, 3 n d f w bytes; B k tokens are computed, 6 B k d f FLOP.
+    U experts of three d x f matrices are read once, 3 U d f w bytes; B k tokens are computed, 6 B k d f FLOP.
 
     Parameters
     ----------
