@@ -20,7 +20,7 @@ TOLERANCE = {torch.float32: 1e-6, torch.float16: 2e-3, torch.bfloat16: 2e-2}  # 
 DTYPES = [torch.float32, torch.float16, *[torch.bfloat16] * (DEVICE == "cuda")]  # interpreted bf16 products are wrong
 WIDTHS = (40, 24)
 SHAPES = {  # E, k, d, f and the experts of each token
-    "uniform": (6, 2, *WIDTHS, sample_routing(np.random.default_rng(0), 9, 6, 2)),
+    "uniform": (5, 2, *WIDTHS, sample_routing(np.random.default_rng(0), 9, 5, 2)),
     "no token": (5, 2, *WIDTHS, np.empty((0, 2), int)),
     "one token": (5, 2, *WIDTHS, np.array([[4, 0]])),
     "all experts": (5, 5, *WIDTHS, np.tile(np.arange(5), (4, 1))),
