@@ -11,7 +11,7 @@ from moe_lib.steps import decode_step, resident_bytes
 
 DENSE = {"model_type": "llama", "vocab_size": 100, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2,
          "intermediate_size": 16}
-WEIGHTS = {"released": None, **controls.WEIGHT_BYTES}
+WEIGHTS = {"released": None, **controls.choices.WEIGHT_BYTES}
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_as_many_devices_are_drawn_as_the_readout_says(bill, page):
         end = bars(page["datasets"], model, precision, sequences, context)[-1]["end"]
         drawn = sum(row["device"] == device and row["begins"] < end for row in page["datasets"]["devices"])
         said = int(bill.readout(**chosen)["Devices needed"].replace(",", ""))
-        assert drawn == min(said, controls.MOST_RULES)
+        assert drawn == min(said, controls.page_01.MOST_RULES)
 
 
 def test_both_faces_of_the_bill_show_the_same(bill, page):

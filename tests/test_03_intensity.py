@@ -66,8 +66,8 @@ def test_the_roofline_stands_at_the_worked_example(roofline):
 
 def test_dots_of_the_page_are_steps_on_the_roof(page):
     for row in page["datasets"]["moe"][::191]:
-        model, device = {**CATALOG, **controls.PLATE}[row["model"]], DEVICES[row["device"]]
-        step = decode_step(model, row["batch"], weight_bytes=controls.WEIGHT_BYTES[row["precision"]])
+        model, device = {**CATALOG, **controls.choices.PLATE}[row["model"]], DEVICES[row["device"]]
+        step = decode_step(model, row["batch"], weight_bytes=controls.choices.WEIGHT_BYTES[row["precision"]])
         dtype = "fp8" if row["precision"] == "fp8" and row["device"] != "a100-80gb" else "bf16"
         assert row["intensity"] == pytest.approx(step.intensity, rel=1e-4)
         assert row["rate"] == pytest.approx(attainable_flops_per_s(step.intensity, device, dtype), rel=1e-4)

@@ -147,7 +147,7 @@ def test_the_context_control_draws_what_decode_step_reads(context):
         step = decode_step(CATALOG[row["model"]], row["batch"], context=row["context"])
         assert row["cache"] == pytest.approx(step.kv_bytes_read / 1e9, rel=1e-4)
     for row in page["equal"][::17]:
-        weights = {"weight_bytes": controls.WEIGHT_BYTES[row["precision"]]}
+        weights = {"weight_bytes": controls.choices.WEIGHT_BYTES[row["precision"]]}
         step = decode_step(CATALOG[row["model"]], row["batch"], context=row["at"], **weights)
         assert step.kv_bytes_read == pytest.approx(step.weight_bytes_read, rel=1e-3)
 

@@ -144,7 +144,7 @@ def test_curves_and_ends_of_the_page_are_steps_of_a_gpu(page):
     for row, end in list(zip(page["datasets"]["curve"], page["datasets"]["end"], strict=True))[::37]:
         model, setup, gpus, attention, experts, context = row["key"].split("|")
         layout = Layout(int(attention), int(gpus) // int(attention), int(experts), int(gpus) // int(experts))
-        device, link = DEVICES[controls.SPREAD_ON[setup][0]], LINKS[controls.SPREAD_ON[setup][1]]
+        device, link = DEVICES[controls.page_07.SPREAD_ON[setup][0]], LINKS[controls.page_07.SPREAD_ON[setup][1]]
         fits = layout_sequences(CATALOG[model], layout, device.usable_bytes, weight_bytes=1, context=int(context))
         step = rank_step(CATALOG[model], np.array(row["batch"]), layout, weight_bytes=1, context=int(context))
         work = 1e3 * step_time(step, device, "fp8").lower

@@ -107,7 +107,7 @@ def test_the_frontier_stands_where_the_page_says(frontier):
     assert list(said.values()) == ["TP2xDP4+EP8", "83 sequences", "20 ms", "127 ms", "519", "$ 1.07", "none"]
 
 
-@pytest.mark.parametrize("model", controls.PLAN_MODELS)
+@pytest.mark.parametrize("model", controls.page_09.PLAN_MODELS)
 @pytest.mark.parametrize("gpus, context, tpot", [(8, 8192, 20), (8, 2048, 12), (4, 32768, 60), (2, 8192, 8)])
 def test_the_best_of_the_frontier_is_the_best_of_the_plan(frontier, model, gpus, context, tpot):
     said = frontier.readout(**_start(frontier, model=model, gpus=gpus, context=context, tpot=tpot))

@@ -56,8 +56,8 @@ def test_the_plate_s_rounded_counts_read_a_little_more(workshop):
 
 def test_rows_of_the_page_are_what_decode_step_computes(page):
     for row in page["datasets"]["curve"][::97]:
-        model = {**CATALOG, **controls.PLATE}[row["model"]]
-        step = decode_step(model, row["batch"], weight_bytes=controls.WEIGHT_BYTES[row["precision"]])
+        model = {**CATALOG, **controls.choices.PLATE}[row["model"]]
+        step = decode_step(model, row["batch"], weight_bytes=controls.choices.WEIGHT_BYTES[row["precision"]])
         assert row["moe"] == pytest.approx(step.intensity, rel=1e-4)
 
 

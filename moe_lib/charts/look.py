@@ -1,0 +1,119 @@
+"""What all figures share: the MIME type, colours with one meaning each, axes, words for numbers, the finish."""
+
+import altair as alt
+import numpy as np
+
+VEGALITE = "application/vnd.vegalite.v5+json"
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"  # a name, never fetched
+WIDTH, HEIGHT = 640, 300
+
+# One meaning each, in every figure. At least 3:1 against the light and the dark page; told apart without colour vision.
+MOE, DENSE, LIMIT, MEASURED = "#2F82C4", "#C4622D", "#9466C4", "#1B8A6B"
+CACHE, ALWAYS = "#B8860B", "#B0447C"  # keys and values, what every token reads; elsewhere a second and third model
+SERIES = [MOE, DENSE, LIMIT, MEASURED, CACHE, ALWAYS]
+HEAT = "viridis"  # a quantity shown as colour
+MUTED = "#7D8590"  # what is idle, illegal or past
+
+
+def _mime_bundle(spec, **_):
+    return {VEGALITE: {**spec, "$schema": SCHEMA}, "text/plain": spec.get("description", "a chart")}
+
+
+alt.renderers.register("moe", _mime_bundle)
+alt.renderers.enable("moe")
+
+
+def rows(**columns):
+    """Row dicts for a data set from columns broadcast together; floats keep five significant digits.
+
+    >>> print(rows(model="x", batch=[1, 2], share=[1 / 3, 0.5]))
+    [{'model': 'x', 'batch': 1, 'share': 0.33333}, {'model': 'x', 'batch': 2, 'share': 0.5}]
+    """
+    values = (column.ravel().tolist() for column in np.broadcast_arrays(*columns.values()))
+    return [dict(zip(columns, map(_short, row), strict=True)) for row in zip(*values, strict=True)]
+
+
+def series_rows(lines, field, **columns):
+    """Rows of several lines, {name: values of `field`}, with the columns they share and a series that names each."""
+    return [row for name, values in lines.items() for row in rows(**columns, **{field: values}, series=name)]
+
+
+def _short(value):
+    return float(f"{value:.5g}") if isinstance(value, float) else value
+
+
+def digits(value):
+    """A number as the chapter prints it: three significant digits, thousands separated, whole from 100 up.
+
+    >>> print(digits(1168.77), digits(2.0), digits(0.0333))
+    1,169 2.0 0.0333
+    """
+    if not 0 < abs(value) < 99.95:
+        return f"{value:,.0f}"
+    text = f"{value:.2g}" if float(f"{value:.2g}") == float(f"{value:.3g}") else f"{value:.3g}"
+    return text if "." in text or abs(value) >= 10 else f"{value:.1f}"
+
+
+def gigabytes(num_bytes):
+    """Bytes in GB of 1e9, in words.
+
+    >>> print(gigabytes(1.16877e12))
+    1,169 GB
+    """
+    return f"{digits(num_bytes / 1e9)} GB"
+
+
+def batch_axis(title="tokens in a step (batch)", name="batch", domain=(1, 65536)):
+    """The x axis that every figure over batches shares: log scale, powers of four."""
+    ticks = [4**i for i in range(9) if domain[0] <= 4**i <= domain[1]]
+    axis = alt.Axis(values=ticks, format=",d", labelOverlap=True, labelSeparation=8)
+    return alt.X(f"{name}:Q", title=title, axis=axis,
+                 scale=alt.Scale(type="log", base=2, domain=list(domain), nice=False))
+
+
+def log_axis(field, title, domain, **axis):
+    """A log y axis over a fixed domain, decades labelled with SI prefixes."""
+    low, high = np.log10(domain)
+    decades = (10.0 ** np.arange(np.ceil(low), high + 1e-9)).tolist()
+    axis = {"format": "~s", "values": decades, **axis}
+    return alt.Y(f"{field}:Q", title=title, axis=alt.Axis(**axis),
+                 scale=alt.Scale(type="log", domain=list(domain), clamp=True, nice=False))
+
+
+def legend_colors(names, colors):
+    """Colour by series, in the order given, with the legend above the plot."""
+    return alt.Color("series:N", title=None, scale=alt.Scale(domain=list(names), range=list(colors)),
+                     legend=alt.Legend(labelLimit=0))
+
+
+def finish(chart, description):
+    """The look that all figures share, and the words that a screen reader says.
+
+    ``currentColor`` is the page's own text colour: light and dark need no redraw.
+    """
+    text = {"labelColor": "currentColor", "titleColor": "currentColor"}
+    font = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
+    return chart.properties(description=description).configure(
+        background="transparent", font=font, view={"stroke": None}, text={"color": "currentColor", "fontSize": 12},
+        title={"color": "currentColor", "subtitleColor": "currentColor", "fontSize": 13, "anchor": "start",
+               "fontWeight": "normal"},
+        axis={**text, "domainColor": "currentColor", "tickColor": "currentColor", "gridColor": "currentColor",
+              "gridOpacity": 0.12, "domainOpacity": 0.4, "tickOpacity": 0.4, "labelFontSize": 12, "titleFontSize": 12,
+              "titleFontWeight": "normal", "titlePadding": 8},
+        legend={**text, "orient": "top", "direction": "horizontal", "columns": 0, "labelFontSize": 12,
+                "titleFontSize": 12, "symbolStrokeWidth": 3},
+        header={**text, "labelFontSize": 12})
+
+
+def share_axis(field):
+    """The y axis of every figure over coverage."""
+    return alt.Y(f"{field}:Q", title="share of the experts touched", axis=alt.Axis(format=".0%"),
+                 scale=alt.Scale(domain=[0, 1]))
+
+
+SPREAD = [MOE, CACHE, ALWAYS, MUTED]  # layouts or numbers of nodes, side by side
+
+
+def rows_axis():
+    """The y axis of a figure with one model a row, in the order given."""
+    return alt.Y("label:N", sort=None, title=None, axis=alt.Axis(labelLimit=0, grid=True, ticks=False, domain=False))

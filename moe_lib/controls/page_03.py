@@ -1,0 +1,96 @@
+"""Controls of page 03: rooflines, shapes, enough batch."""
+
+import numpy as np
+
+from .. import charts
+from ..hardware import DEVICES
+from ..models import dense_twin
+from ..roofline import attainable_flops_per_s, compute_bound_batch, ridge_point
+from ..two_faces import HALF_OCTAVES, TwoFaces
+from .choices import (
+    COMPUTING,
+    WEIGHT_BYTES,
+    Models,
+    batch_choice,
+    device_choice,
+    dtype_of,
+    precision_choice,
+    step_of,
+    time_of,
+)
+
+ROOF_MODELS = ("deepseek-v3", "plate-deepseek-v3", "mixtral-8x7b", "qwen3-235b-a22b", "qwen3-30b-a3b", "gpt-oss-120b",
+               "llama-4-maverick", "glm-5.2")
+ROOF_DEVICES = ("h100", "h200", "b200", "mi300x", "a100-80gb")
+
+
+def roofline(config=None):
+    """A decode step as a dot on a device's roof, and its dense twin as a second, batch by batch.
+
+    Parameters
+    ----------
+    config : path, dict or JSON text, optional
+        A reader's own config.json, added to the models and chosen.
+
+    Returns
+    -------
+    TwoFaces
+
+    Raises
+    ------
+    ValueError
+        If config cannot be counted (`from_config`).
+
+    >>> print(roofline().readout(model="deepseek-v3", precision="bf16", device="h200", batch=64)["Compute-bound from"])
+    3,770 tokens (twin: 206)
+    """
+    models = Models(config)
+
+    def rate(intensity, precision, device):
+        return attainable_flops_per_s(intensity, DEVICES[device], dtype_of(precision, device))
+
+    def tables(selection):
+        batches = np.union1d(HALF_OCTAVES, selection["batch"])
+        roof, moe, twin = [], [], []
+        for precision in selection["precision"]:
+            dense = step_of(dense_twin(models[selection["model"][0]]), precision, batches).intensity
+            sparse = {model: step_of(models[model], precision, batches).intensity for model in selection["model"]}
+            for device in selection["device"]:
+                key = {"precision": precision, "device": device}
+                ridge = ridge_point(DEVICES[device], dtype_of(precision, device))
+                ends = np.array([charts.ROOF[0], ridge, charts.ROOF[1]])
+                roof += charts.rows(**key, intensity=ends, rate=rate(ends, **key))
+                twin += charts.rows(**key, batch=batches.astype(int), intensity=dense, rate=rate(dense, **key))
+                for model, of in sparse.items():
+                    moe += charts.rows(model=model, **key, batch=batches.astype(int), intensity=of,
+                                       rate=rate(of, **key))
+        return {"roof": roof, "moe": moe, "twin": twin}
+
+    def intensity(model, precision, batch):
+        pair = (step_of(of, precision, batch).intensity for of in (models[model], dense_twin(models[model])))
+        return "{} FLOP/byte (twin: {})".format(*map(charts.digits, pair))
+
+    def ridge(precision, device):
+        dtype = dtype_of(precision, device)
+        return f"{ridge_point(DEVICES[device], dtype):.0f} FLOP/byte, {dtype.upper()}"
+
+    def share(model, precision, device, batch):
+        peak = DEVICES[device].peak(dtype_of(precision, device))
+        at_most = rate(step_of(models[model], precision, batch).intensity, precision, device) / peak
+        return f"at most {charts.digits(100 * at_most)} %"
+
+    def time(model, precision, device, batch):
+        needed, _, bounds = time_of(models[model], precision, device, batch)
+        return "{} to {} ms on {:,}".format(*(charts.digits(1e3 * seconds) for seconds in bounds), needed)
+
+    def enough(model, precision, device):
+        machine = {"device": DEVICES[device], "dtype": dtype_of(precision, device)}
+        both = (compute_bound_batch(of, **machine, weight_bytes=WEIGHT_BYTES[precision])
+                for of in (models[model], dense_twin(models[model])))
+        return "{:,.0f} tokens (twin: {:,.0f})".format(*both)
+
+    readouts = {"Intensity": intensity, "Ridge point": ridge, "Share of peak": share, "Step takes": time,
+                "Compute-bound from": enough}
+    choices = [models.choice(ROOF_MODELS, "deepseek-v3"),
+               precision_choice(), device_choice(ROOF_DEVICES, COMPUTING), batch_choice()]
+    return TwoFaces(choices, tables, charts.roofline(), readouts, models.add)

@@ -1,0 +1,126 @@
+"""Controls of page 05: measured layers."""
+
+import itertools
+
+import numpy as np
+
+from .. import charts, kernels
+from ..hardware import DEVICES
+from ..models import CATALOG
+from ..records import parse, read
+from ..two_faces import Choice, TwoFaces
+
+TIMED_ON = ("h200", "h100", "b200", "a100-80gb")
+TIMED_PRECISIONS = {"BF16": "bf16", "FP8": "fp8", "FP8 in blocks": "fp8_block"}
+TIMED_MODELS = ("deepseek-v3", "qwen3-235b-a22b", "qwen3-30b-a3b", "mixtral-8x7b")
+
+
+def measured(own=None):
+    """Measured times of one layer over their limit and over two fitted constants; a reader's own machine beside them.
+
+    Parameters
+    ----------
+    own : path or list of Record, optional
+        What `python -m moe_lib.bench` wrote, or `bench.suite.quick` returned; its layers are added, the mixture chosen.
+
+    Returns
+    -------
+    TwoFaces
+
+    Raises
+    ------
+    ValueError
+        If a line is no record, or no record holds a timed layer.
+
+    >>> layer = {"device": "h200", "framework": "SGLang", "precision": "bf16", "model": "deepseek-v3"}
+    >>> said = measured().readout(**layer, routing="balanced")
+    >>> print(said["Closest to its limit"], "|", said["Two constants"], "|", said["They are off by"])
+    1.13 times, at 16 tokens | 31 µs and 0.81 | 10.6 % up to 512 tokens
+    """
+    layers, sources, mine = {}, {}, {}
+    for record in kernels.timed():
+        of = record.data
+        if of.get("exponent", 1.01) == 1.01:
+            family = of["framework"].split()[0]
+            key = "|".join([of["device"], family, of["dtype"], of["model"], of["distribution"]])
+            if key not in layers:  # H200 has one layer of a newer, defective SGLang too
+                layers[key], sources[key] = of | {"fitted": kernels.constants(family)}, f"NVIDIA, {of['framework']}"
+
+    def add(found):
+        names = []
+        for record in found:
+            if "touched" in record.data:
+                layer, name = kernels.from_bench(record), f"{record.what}, {record.on}"
+                names.append(f"{name} ({len(mine) + 1})" if name in mine else name)
+                layers[names[-1]] = layer | {"fitted": kernels.fit([kernels.first(layer, 32)])}
+                sources[names[-1]], mine[names[-1]] = f"this machine, {record.software}", record.what
+        if not names:
+            raise ValueError("no record of a timed layer: run python -m moe_lib.bench --only moe_decode")
+        return next((name for name in names if mine[name] == "moe_decode"), names[0])
+
+    start = None if own is None else add(own if isinstance(own, list) else read(own))
+
+    def key_of(*chosen):
+        return chosen[0] if chosen[0] in mine else "|".join(chosen)
+
+    def tables(selection):
+        chosen = itertools.product(*(selection[name] for name in ("device", "framework", "precision", "model",
+                                                                   "routing")))
+        times = []
+        for key in dict.fromkeys(itertools.starmap(key_of, chosen)):
+            if layer := layers.get(key):
+                times += charts.rows(key=key, batch=np.array(layer["num_tokens"]), limit=kernels.limit(layer),
+                                     measured=np.array(layer["latency_s"]), valid=~kernels.impossible(layer),
+                                     fitted=kernels.predicted(layer, layer["fitted"]),
+                                     active=kernels.limit(layer, layer["top_k"]))
+        return {"times": times}
+
+    def said(say):
+        def checked(device, framework, precision, model, routing):
+            key = key_of(device, framework, precision, model, routing)
+            return say(layers[key], sources[key]) if key in layers else "not timed"
+
+        return checked
+
+    def at(tokens):
+        def say(layer, _):
+            where = np.flatnonzero(np.array(layer["num_tokens"]) == tokens)
+            return f"{charts.digits(kernels.over_limit(layer)[where[0]])} times" if where.size else "not timed"
+
+        return said(say)
+
+    def closest(layer, _):
+        over = np.where(kernels.impossible(layer), np.inf, kernels.over_limit(layer))
+        return f"{charts.digits(over.min())} times, at {layer['num_tokens'][over.argmin()]:,} tokens"
+
+    def off(layer, _):
+        if not kernels.trusted(layer).any():
+            return "never near"
+        miss = 100 * kernels.error([layer], layer["fitted"])
+        return f"{charts.digits(miss)} % up to {kernels.LARGEST} tokens"
+
+    def defects(layer, _):
+        many = int(kernels.impossible(layer).sum())
+        slowly = f"slow: above {kernels.SLOW} times at every batch up to 256" if kernels.slow(layer) else "none"
+        return f"{many} of {len(layer['num_tokens'])} times, below the limit" if many else slowly
+
+    readouts = {
+        "Timed by": said(lambda layer, source: source),
+        "Layer": said(lambda layer, _: "{num_experts} experts of {d_model:,} × {d_expert:,}, {top_k} chosen".format(
+            **layer)),
+        "At one token, over the limit": at(1),
+        "Closest to its limit": said(closest),
+        "At 512 tokens": at(512),
+        "Two constants": said(lambda layer, _: "{:.0f} µs and {:.2f}".format(1e6 * layer["fitted"][0],
+                                                                             layer["fitted"][1])),
+        "They are off by": said(off),
+        "Not to be trusted": said(defects),
+    }
+    devices = {name: name for name in mine} | {DEVICES[slug].name: slug for slug in TIMED_ON}
+    choices = [Choice("device", "Machine", devices, start or "h200", upload="moe_bench.jsonl", reads=parse),
+               Choice("framework", "Software", {"SGLang": "SGLang", "TRT-LLM": "TRT-LLM", "vLLM": "vLLM"}, "SGLang",
+                      "radio"),
+               Choice("precision", "Weights", TIMED_PRECISIONS, "bf16", "radio"),
+               Choice("model", "Layer of", {CATALOG[slug].name: slug for slug in TIMED_MODELS}, "deepseek-v3"),
+               Choice("routing", "Routing", {"balanced": "balanced", "power law": "power law"}, "balanced", "radio")]
+    return TwoFaces(choices, tables, charts.measured(), readouts, add)

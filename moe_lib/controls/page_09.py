@@ -1,0 +1,150 @@
+"""Controls of page 09: the valley and the frontier."""
+
+import functools
+import itertools
+import textwrap
+
+import numpy as np
+
+from .. import charts
+from ..hardware import DEVICES, devices_needed
+from ..parallel import layout_sequences, layouts, problems
+from ..plan import cost_per_million_tokens, time_per_token, time_to_first_token
+from ..steps import resident_bytes
+from ..two_faces import Choice, TwoFaces
+from .choices import COMPUTING, Models, device_choice, numbered
+
+PLAN_MODELS = ("deepseek-v3", "qwen3-235b-a22b", "glm-4.5", "mixtral-8x7b")
+PLAN_ON = ("h100", "h200", "b200", "mi300x")
+PLAN_GPUS = (2, 4, 8)
+PLAN_CONTEXTS = (2048, 8192, 32768)
+PLAN_TARGETS = (8, 10, 12, 15, 20, 25, 30, 40, 60, 100)  # milliseconds a token
+PLAN_PRICES = (1, 2, 3, 4, 6)  # a GPU-hour
+MOST_PLANNED = 65536  # sequences
+
+
+def plan(config=None):
+    """Your frontier: every way to spread a model over the GPUs of a node, and the best that meets a target.
+
+    Weights in FP8 with a scale for 128 x 128 of them, caches in BF16. Bounds: nothing that GPUs send is counted, so how
+    the experts are cut makes no difference; the line and the name are those of the legal layout that cuts them least.
+
+    Parameters
+    ----------
+    config : path, dict or JSON text, optional
+        A reader's own config.json, added to the models and chosen.
+
+    Returns
+    -------
+    TwoFaces
+
+    Raises
+    ------
+    ValueError
+        If config cannot be counted (`from_config`).
+
+    >>> setting = {"model": "deepseek-v3", "device": "h200", "gpus": 8, "context": 8192, "tpot": 30, "price": 2}
+    >>> print(*list(plan().readout(**setting).values())[:4], sep=" | ")
+    DP8+EP8 | 504 sequences | 28 ms | 232 ms
+    """
+    models = Models(config)
+
+    @functools.lru_cache(maxsize=4096)
+    def lines(model, device, gpus, context):
+        """{GPUs that share the attention: (layout, why not, seconds of steps of 1, 2, .. the most sequences)}."""
+        found, of = {}, models[model]
+        for layout in sorted(layouts(of, gpus), key=lambda layout: layout.expert_tp):
+            why = problems(of, layout, weight_block=128)
+            if layout.attention_tp in found and (why or not found[layout.attention_tp][1]):
+                continue
+            most = layout_sequences(of, layout, DEVICES[device].usable_bytes, weight_bytes=1, context=context)
+            batches = np.arange(1, min(most, MOST_PLANNED) + 1)
+            found[layout.attention_tp] = layout, why, time_per_token(of, batches, layout, DEVICES[device],
+                                                                     context=context, weight_bytes=1)
+        return {tp: line for tp, line in found.items() if line[2].size}
+
+    def best(model, device, gpus, context, tpot):
+        """(layout, sequences, seconds a step) with most tokens/s of the layouts that can be; None if none is."""
+        found = []
+        for layout, why, seconds in lines(model, device, gpus, context).values():
+            sequences = int(np.searchsorted(seconds, tpot / 1e3, "right"))
+            if sequences and not why:
+                found.append((layout, sequences, seconds[sequences - 1]))
+        return max(found, key=lambda point: (round(point[1] / point[2] / gpus, 6), -point[0].expert_tp), default=None)
+
+    def barred(model, device, gpus, context):
+        """(how many layouts cannot be, why not in sentences)."""
+        of = models[model]
+        if not lines(model, device, gpus, context):
+            needed = devices_needed(resident_bytes(of, weight_bytes=1), DEVICES[device])
+            return f"all: {needed:,} GPUs needed", ["fewer cannot hold the weights"]
+        found = [problems(of, layout, weight_block=128) for layout in layouts(of, gpus)]
+        return (f"{sum(map(bool, found))} of {len(found)} layouts",
+                list(dict.fromkeys(itertools.chain.from_iterable(found))))
+
+    def tables(selection):
+        line, full, ring, grey, target = [], [], [], [], charts.rows(
+            tpot=np.array(selection["tpot"]), user=1e3 / np.array(selection["tpot"], float))
+        for chosen in itertools.product(*(selection[name] for name in ("model", "device", "gpus", "context"))):
+            key, gpus = "|".join(map(str, chosen)), chosen[2]
+            for tp, (layout, why, seconds) in lines(*chosen).items():
+                sequences = np.unique([*(2 ** np.arange(17))[2 ** np.arange(17) < seconds.size], seconds.size])
+                each = seconds[sequences - 1]
+                points = charts.rows(user=1 / each, gpu=sequences / each / gpus)
+                named = {"key": key, "layout": str(layout), "legal": not why,
+                         "series": charts.shared_by(tp) if not why else charts.CANNOT_BE}
+                line.append({**named, **{name: [point[name] for point in points] for name in ("user", "gpu")}})
+                full.append({**named, **points[-1], "batch": seconds.size})
+            for tpot in selection["tpot"]:
+                if point := best(*chosen, tpot):
+                    layout, sequences, each = point
+                    ring += charts.rows(key=key, tpot=tpot, layout=str(layout), batch=sequences, user=1 / each,
+                                        gpu=sequences / each / gpus)
+            many, why = barred(*chosen)
+            if why:
+                grey += charts.rows(key=key, text="\n".join(textwrap.fill(text, 34) for text in (
+                    f"cannot be: {many}", *why)))
+        return {"line": line, "full": full, "best": ring, "target": target, "barred": grey}
+
+    def told(say):
+        def checked(model, device, gpus, context, tpot):
+            if point := best(model, device, gpus, context, tpot):
+                return say(model, gpus, context, device, *point)
+            of = lines(model, device, gpus, context)
+            return "none meets the target" if of else "does not fit"
+
+        return checked
+
+    def first_token(model, gpus, context, device, layout, sequences, each):
+        seconds = time_to_first_token(models[model], context, layout, DEVICES[device], weight_bytes=1)
+        return f"{charts.digits(1e3 * seconds)} ms"
+
+    def cost(model, device, gpus, context, tpot, price):
+        def say(model, gpus, context, device, layout, sequences, each):
+            return f"$ {cost_per_million_tokens(sequences / each, price * gpus):.2f}"
+
+        return told(say)(model, device, gpus, context, tpot)
+
+    def left_out(model, device, gpus, context):
+        many, why = barred(model, device, gpus, context)
+        return many if why else "none"
+
+    readouts = {
+        "Best layout": told(lambda model, gpus, context, device, layout, sequences, each: str(layout)),
+        "Sequences at once": told(lambda model, gpus, context, device, layout, sequences, each: (
+            f"{sequences:,} sequence{'s' if sequences > 1 else ''}")),
+        "Time per token": told(lambda model, gpus, context, device, layout, sequences, each: (
+            f"{charts.digits(1e3 * each)} ms")),
+        "To the first token": told(first_token),
+        "Tokens/s of a GPU": told(lambda model, gpus, context, device, layout, sequences, each: (
+            f"{charts.digits(sequences / each / gpus)}")),
+        "A million tokens": cost,
+        "Cannot be": left_out,
+    }
+    choices = [models.choice(PLAN_MODELS, "deepseek-v3"), device_choice(PLAN_ON, COMPUTING),
+               Choice("gpus", "GPUs", numbered(PLAN_GPUS), 8, "radio", more=numbered([1])),
+               Choice("context", "Tokens of context", numbered(PLAN_CONTEXTS), 8192, "radio",
+                      more=numbered([512, 131072])),
+               Choice("tpot", "Target, ms a token", numbered(PLAN_TARGETS), 20, "batch"),
+               Choice("price", "Dollars a GPU-hour", numbered(PLAN_PRICES), 2, "radio")]
+    return TwoFaces(choices, tables, charts.frontier(), readouts, models.add)
