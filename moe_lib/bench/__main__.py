@@ -40,6 +40,11 @@ def main(argv=None):
                if name in NEEDS_TORCH and importlib.util.find_spec("torch") is None}
     if options.device == "cuda" and importlib.util.find_spec("torch") is None:
         parser.error("--device cuda needs torch: install the extra gpu")
+    if options.device == "cuda":
+        import torch
+
+        if not torch.cuda.is_available():
+            parser.error("--device cuda needs a GPU, and torch sees none")
     size = 3 * E * d * f * (4 if options.device == "cpu" else 2)
     print(f"Will use {options.device}, {options.threads} of {os.cpu_count()} threads, about {2 * size / 1e9:.1f} GB of "
           f"memory ({size / 1e9:.1f} GB of weights: {E} experts of {d} x {f}), {MINUTES[options.quick]}.\n"

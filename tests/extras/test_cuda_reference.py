@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the extra gpu: make test-extras")
 
 from moe_lib.bench import cpu, cuda, suite  # noqa: E402
+from moe_lib.bench.__main__ import main  # noqa: E402
 from moe_lib.bench.cuda import Layer, published  # noqa: E402
 from moe_lib.hardware import DEVICES  # noqa: E402
 from moe_lib.records import read, write  # noqa: E402
@@ -83,6 +84,13 @@ def test_only_a_device_whose_name_is_known_has_published_figures():
     assert published("NVIDIA H200", "fp16")[:2] == (4.8e12, 989e12) and published("NVIDIA H200", "fp32")[1] is None
     assert published("NVIDIA GeForce RTX 4090 Laptop GPU", "bf16") == (None, None, None)
     assert set(cuda.NAMES.values()) <= set(DEVICES)
+
+
+@pytest.mark.skipif(DEVICE == "cuda", reason="has a GPU")
+def test_a_machine_without_a_gpu_is_told_so(capsys):
+    with pytest.raises(SystemExit):
+        main(["--device", "cuda"])
+    assert "--device cuda needs a GPU, and torch sees none" in capsys.readouterr().err
 
 
 @needs_gpu
