@@ -12,9 +12,9 @@ from time import perf_counter, sleep
 
 import numpy as np
 
-FEW = 48  # tokens of an expert up to which streaming its rows beats a packed matrix product
+FEW = 20  # tokens of an expert up to which streaming its rows beats a packed matrix product
 PROBE_BYTES = 1 << 26
-BLOCK_VALUES = 1 << 15  # of the weights, kept in the second-level cache
+BLOCK_VALUES = 1 << 14  # of the weights, kept in the second-level cache
 LINK_BYTES_PER_S = 2e9  # of the throttled copy that stands in for a link
 SQUARE = 768  # side of the matrices behind the peak
 
@@ -91,15 +91,11 @@ class Layer:
         return np.argpartition(x @ self.router.T, -self.top_k, axis=1)[:, -self.top_k:]
 
     def permute(self, experts):
-        """(order, token of each row, experts touched, where their rows begin): rows grouped by expert."""
+        """(order, where each expert's rows begin [E + 1]): choices grouped by expert."""
         flat = experts.ravel()
-        order = np.argsort(flat, kind="stable")
-        touched, start = np.unique(flat[order], return_index=True)
-        return order, order // experts.shape[1], touched, np.append(start, flat.size)
-
-    def work(self, x, experts, gates):
-        """What is timed: a call of `forward`."""
-        return lambda: self.forward(x, experts, gates)
+        if numba():
+            return _kernels()["group"](flat, self.num_experts)
+        return np.argsort(flat, kind="stable"), np.searchsorted(np.sort(flat), np.arange(self.num_experts + 1))
 
     def links(self):
         """Ways to copy: {name: seconds of copying so many bytes}. Here a throttled copy stands in for a link."""
@@ -121,19 +117,21 @@ class Layer:
     def forward(self, x, experts, gates, weights=None):
         """The layer's output [tokens, d]; `weights` are slots in place of the layer's own experts."""
         gate_up, down = (self.gate_up, self.down) if weights is None else weights
-        order, token, touched, bounds = self.permute(experts)
+        order, bounds = self.permute(experts)
         rows = np.empty((order.size, self.d_model), np.float32)
 
-        def one(i):
-            here = slice(bounds[i], bounds[i + 1])
-            rows[here] = expert(x[token[here]], gate_up[touched[i]], down[touched[i]])
+        def some(of):
+            if numba():
+                _kernels()["experts"](x, experts.shape[1], order, bounds, of, gate_up, down, rows, FEW)
+            for e in of:
+                choices = order[bounds[e]:bounds[e + 1]]
+                if choices.size > (FEW if numba() else 0):
+                    rows[choices] = expert(x[choices // experts.shape[1]], gate_up[e], down[e])
 
-        self._on_threads(one, range(touched.size))
-        rows *= gates.ravel()[order, None]
-        out = np.empty((order.size, self.d_model), np.float32)
-        out[order] = rows
-        return out.reshape(*experts.shape, self.d_model).sum(axis=1)
-
+        touched = np.flatnonzero(np.diff(bounds))
+        self._on_threads(some, [touched[first::self.threads] for first in range(self.threads)])
+        rows *= gates.reshape(-1, 1)
+        return rows.reshape(*experts.shape, self.d_model).sum(axis=1)
 
     def _on_threads(self, function, *columns):
         for _ in (map if self.threads == 1 else self.pool.map)(function, *columns):
@@ -151,10 +149,8 @@ def reference(layer, x, experts, gates):
 
 
 def expert(x, gate_up, down):
-    """One gated expert on its tokens [m, d]."""
-    if numba() is None or len(x) > FEW:
-        return (down @ _silu_gate((gate_up @ x.T).T).T).T
-    return _stream(_silu_gate(_stream(x, gate_up)), down)
+    """One gated expert on its tokens [m, d], by packed matrix products."""
+    return (down @ _silu_gate((gate_up @ x.T).T).T).T
 
 
 @cache
@@ -173,19 +169,13 @@ def _silu_gate(h):
         return np.ascontiguousarray(gate / (1 + np.exp(-gate)) * up)
 
 
-def _stream(x, weights):
-    """x @ weights.T, each row of the weights read from memory once."""
-    out = np.empty((len(x), len(weights)), np.float32)
-    _kernels()["stream"](weights, x, out)
-    return out
-
-
 @cache
 def _kernels():
-    """Compiled kernels: `stream`, and `total`, which only reads.
+    """Compiled kernels: `total` only reads, `group` sorts choices by expert, `experts` computes those with few tokens.
 
-    Rows go in blocks that stay in the second-level cache while all tokens pass. Within a block a kernel takes rows that
-    lie far apart, so that each is a stream of its own for the hardware's prefetcher, and keeps sums in registers.
+    A kernel takes two rows at once, which lie far apart, so that each is a stream of its own for the hardware's
+    prefetcher, and up to four tokens, whose sums stay in registers. With more tokens, rows go in blocks that stay in
+    the second-level cache while all tokens pass: from memory each row is read once.
     """
     njit = numba().njit(fastmath=True, boundscheck=False, nogil=True)
     zero = np.float32(0)
@@ -198,72 +188,97 @@ def _kernels():
         return s
 
     @njit
-    def one(w, x, out, j, first, last):
+    def group(flat, num_experts):
+        bounds = np.zeros(num_experts + 1, np.int64)
+        for choice in flat:
+            bounds[choice + 1] += 1
+        bounds = np.cumsum(bounds)
+        order, at = np.empty(flat.size, np.int64), bounds.copy()
+        for i in range(flat.size):
+            order[at[flat[i]]] = i
+            at[flat[i]] += 1
+        return order, bounds
+
+    @njit
+    def one(v, w, x, j, first, last, p, q):
         for r in range(first, last):
-            s = zero
-            for i in range(w.shape[1]):
-                s += w[r, i] * x[j, i]
-            out[j, r] = s
+            a0, b0 = zero, zero
+            for i in range(v.shape[1]):
+                x0 = x[j, i]
+                a0, b0 = a0 + v[r, i] * x0, b0 + w[r, i] * x0
+            p[j, r], q[j, r] = a0, b0
 
     @njit
-    def two(w, x, out, j, first, last):
+    def two(v, w, x, j, first, last, p, q):
         for r in range(first, last):
-            s, t = zero, zero
-            for i in range(w.shape[1]):
-                v = w[r, i]
-                s += v * x[j, i]
-                t += v * x[j + 1, i]
-            out[j, r], out[j + 1, r] = s, t
+            a0, b0, a1, b1 = zero, zero, zero, zero
+            for i in range(v.shape[1]):
+                a, b, x0, x1 = v[r, i], w[r, i], x[j, i], x[j + 1, i]
+                a0, b0, a1, b1 = a0 + a * x0, b0 + b * x0, a1 + a * x1, b1 + b * x1
+            p[j, r], q[j, r], p[j + 1, r], q[j + 1, r] = a0, b0, a1, b1
 
     @njit
-    def three(w, x, out, j, first, last):
+    def three(v, w, x, j, first, last, p, q):
         for r in range(first, last):
-            s, t, u = zero, zero, zero
-            for i in range(w.shape[1]):
-                v = w[r, i]
-                s += v * x[j, i]
-                t += v * x[j + 1, i]
-                u += v * x[j + 2, i]
-            out[j, r], out[j + 1, r], out[j + 2, r] = s, t, u
+            a0, b0, a1, b1, a2, b2 = zero, zero, zero, zero, zero, zero
+            for i in range(v.shape[1]):
+                a, b, x0, x1, x2 = v[r, i], w[r, i], x[j, i], x[j + 1, i], x[j + 2, i]
+                a0, b0, a1, b1, a2, b2 = a0 + a * x0, b0 + b * x0, a1 + a * x1, b1 + b * x1, a2 + a * x2, b2 + b * x2
+            p[j, r], q[j, r], p[j + 1, r], q[j + 1, r], p[j + 2, r], q[j + 2, r] = a0, b0, a1, b1, a2, b2
 
     @njit
-    def four(w, x, out, j, first, last):  # by four rows: sixteen sums for eight loads
-        far = (last - first) // 4
-        for ra in range(first, first + far):
-            rb, rc, rd = ra + far, ra + 2 * far, ra + 3 * far
-            a0, a1, a2, a3, b0, b1, b2, b3 = zero, zero, zero, zero, zero, zero, zero, zero
-            c0, c1, c2, c3, d0, d1, d2, d3 = zero, zero, zero, zero, zero, zero, zero, zero
-            for i in range(w.shape[1]):
-                x0, x1, x2, x3 = x[j, i], x[j + 1, i], x[j + 2, i], x[j + 3, i]
-                a, b, c, d = w[ra, i], w[rb, i], w[rc, i], w[rd, i]
-                a0, a1, a2, a3 = a0 + a * x0, a1 + a * x1, a2 + a * x2, a3 + a * x3
-                b0, b1, b2, b3 = b0 + b * x0, b1 + b * x1, b2 + b * x2, b3 + b * x3
-                c0, c1, c2, c3 = c0 + c * x0, c1 + c * x1, c2 + c * x2, c3 + c * x3
-                d0, d1, d2, d3 = d0 + d * x0, d1 + d * x1, d2 + d * x2, d3 + d * x3
-            out[j, ra], out[j + 1, ra], out[j + 2, ra], out[j + 3, ra] = a0, a1, a2, a3
-            out[j, rb], out[j + 1, rb], out[j + 2, rb], out[j + 3, rb] = b0, b1, b2, b3
-            out[j, rc], out[j + 1, rc], out[j + 2, rc], out[j + 3, rc] = c0, c1, c2, c3
-            out[j, rd], out[j + 1, rd], out[j + 2, rd], out[j + 3, rd] = d0, d1, d2, d3
-        for q in range(4):  # rows that four do not divide
-            one(w, x, out, j + q, first + 4 * far, last)
+    def four(v, w, x, j, first, last, p, q):
+        for r in range(first, last):
+            a0, b0, a1, b1, a2, b2, a3, b3 = zero, zero, zero, zero, zero, zero, zero, zero
+            for i in range(v.shape[1]):
+                a, b, x0, x1, x2, x3 = v[r, i], w[r, i], x[j, i], x[j + 1, i], x[j + 2, i], x[j + 3, i]
+                a0, b0, a1, b1 = a0 + a * x0, b0 + b * x0, a1 + a * x1, b1 + b * x1
+                a2, b2, a3, b3 = a2 + a * x2, b2 + b * x2, a3 + a * x3, b3 + b * x3
+            p[j, r], q[j, r], p[j + 1, r], q[j + 1, r] = a0, b0, a1, b1
+            p[j + 2, r], q[j + 2, r], p[j + 3, r], q[j + 3, r] = a2, b2, a3, b3
 
     @njit
-    def stream(w, x, out):
-        rows, tokens = w.shape[0], x.shape[0]
-        block = rows if tokens <= 4 else max(BLOCK_VALUES // w.shape[1], 4)
+    def both(v, w, x, p, q):
+        """p = x @ v.T and q = x @ w.T."""
+        rows, tokens = v.shape[0], x.shape[0]
+        block = max(rows if tokens <= 4 else BLOCK_VALUES // v.shape[1], 1)
         for first in range(0, rows, block):
-            last = min(first + block, rows)
-            whole = tokens // 4 * 4
+            last, whole = min(first + block, rows), tokens // 4 * 4
             for j in range(0, whole, 4):
-                four(w, x, out, j, first, last)
+                four(v, w, x, j, first, last, p, q)
             if tokens - whole == 1:
-                one(w, x, out, whole, first, last)
+                one(v, w, x, whole, first, last, p, q)
             elif tokens - whole == 2:
-                two(w, x, out, whole, first, last)
+                two(v, w, x, whole, first, last, p, q)
             elif tokens - whole == 3:
-                three(w, x, out, whole, first, last)
+                three(v, w, x, whole, first, last, p, q)
 
-    return {"total": total, "stream": stream}
+    @njit
+    def experts(x, top_k, order, bounds, touched, gate_up, down, rows, few):
+        f, half = down.shape[2], down.shape[1] // 2
+        for e in touched:
+            m = bounds[e + 1] - bounds[e]
+            if m > few:
+                continue
+            inputs = np.empty((m, x.shape[1]), np.float32)
+            gate, up = np.empty((m, f), np.float32), np.empty((m, f), np.float32)
+            low, high = np.empty((m, half), np.float32), np.empty((m, half), np.float32)
+            for j in range(m):
+                inputs[j] = x[order[bounds[e] + j] // top_k]
+            both(gate_up[e, :f], gate_up[e, f:], inputs, gate, up)
+            for j in range(m):
+                for i in range(f):
+                    gate[j, i] *= up[j, i] / (np.float32(1) + np.exp(-gate[j, i]))
+            both(down[e, :half], down[e, half:2 * half], gate, low, high)
+            for j in range(m):
+                row = rows[order[bounds[e] + j]]
+                row[:half], row[half:2 * half] = low[j], high[j]
+                for r in range(2 * half, down.shape[1]):
+                    row[r] = zero
+                    for i in range(f):
+                        row[r] += down[e, r, i] * gate[j, i]
+
+    return {"total": total, "group": group, "experts": experts}
 
 
 def _product(values):
