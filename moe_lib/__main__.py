@@ -11,9 +11,9 @@ from ._arguments import require
 from .hardware import DEVICES, LINKS, USABLE_SHARE, devices_needed
 from .models import CATALOG, from_config
 from .parallel import rank_resident_bytes
-from .plan import plan
+from .plan import implied_dtype, plan
 from .roofline import compute_time, memory_time, ridge_point, step_time
-from .steps import bytes_per_weight, decode_step, resident_bytes, sequences_that_fit
+from .steps import decode_step, resident_bytes, sequences_that_fit
 
 
 def main(argv=None):
@@ -73,13 +73,6 @@ def _weight_bytes(bits):
     return {part: size / 8 for part, size in sizes.items()}
 
 
-def _implied_dtype(model, device, weight_bytes):
-    """What the largest part of the model is multiplied in; None: no peak is published."""
-    largest = max(model.ledger(), key=model.ledger().get)
-    dtype = device.arithmetic(bytes_per_weight(model, weight_bytes)[largest])
-    return dtype if dtype in device.peak_flops_per_s else None
-
-
 def _catalogue():
     yield f"{'model, 1e9 parameters':30}{'total':>10}{'as read':>10}{'experts':>10}{'a token':>10}"
     for slug, model in CATALOG.items():
@@ -105,7 +98,8 @@ def _report(options):
     model = from_config(name, family=options.family) if own else _find(name, CATALOG, "a file or a known model")
     device, weight_bytes = _find(options.device, DEVICES, "a known device"), _weight_bytes(options.weight_bits)
     cache = {"context": options.context, "kv_bytes": options.kv_bits / 8}
-    dtype = options.dtype or _implied_dtype(model, device, weight_bytes)
+    implied = implied_dtype(model, device, weight_bytes)
+    dtype = options.dtype or (implied if implied in device.peak_flops_per_s else None)  # None: no peak is published
     step = decode_step(model, batch, weight_bytes=weight_bytes, **cache)
     yield from _facts(model, options.weight_bits)
     yield f"\nOne decode step, batch {batch:,}, {options.context:,} tokens cached per sequence (1 GB = 1e9 bytes)"

@@ -11,7 +11,7 @@ import numpy as np
 
 from ._arguments import require
 from .roofline import step_time, transfer_time
-from .steps import decode_step, part_bytes, prefill
+from .steps import decode_step, most_sequences, part_bytes, prefill, weights_read
 
 SCALE_BYTES = 4  # one FP32 scale for a block of FP8 values
 
@@ -161,10 +161,12 @@ def rank_resident_bytes(model, layout, *, weight_bytes=None, context=0, sequence
     TP8 83.9 GB
     DP8+EP8 98.9 GB
     """
-    always, routed = _weights(model, weight_bytes)
+    sizes = part_bytes(model, weight_bytes)
+    routed = sizes.pop("routed_experts")
     one = model.kv_bytes_per_sequence(context, kv_bytes) + model.state_bytes_per_sequence
     here = np.ceil(require("sequences", sequences, 0) / layout.attention_dp)
-    return (always / layout.attention_tp + routed / layout.num_gpus + here * cache_share(model, layout) * one)[()]
+    weights = sum(sizes.values()) / layout.attention_tp + routed / layout.num_gpus
+    return (weights + here * cache_share(model, layout) * one)[()]
 
 
 def layout_sequences(model, layout, usable_bytes, *, weight_bytes=None, context=0, kv_bytes=2):
@@ -181,10 +183,8 @@ def layout_sequences(model, layout, usable_bytes, *, weight_bytes=None, context=
     model.known_caches()  # where they are not, no number of sequences can be said
     weights = rank_resident_bytes(model, layout, weight_bytes=weight_bytes)
     one = rank_resident_bytes(model, layout, weight_bytes=weight_bytes, context=context, sequences=1, kv_bytes=kv_bytes)
-    free, each = require("usable_bytes", usable_bytes, 0) - weights, one - weights
-    with np.errstate(divide="ignore", invalid="ignore"):
-        most = layout.attention_dp * np.floor(free / each)
-        return np.where(free < 0, 0, np.where(each > 0, most, np.inf))[()]
+    free = require("usable_bytes", usable_bytes, 0) - weights
+    return layout.attention_dp * most_sequences(free, one - weights)
 
 
 def rank_step(model, batch, layout, *, weight_bytes=None, context=0, kv_bytes=2, inclusion=None):
@@ -223,10 +223,9 @@ def rank_step(model, batch, layout, *, weight_bytes=None, context=0, kv_bytes=2,
     """
     whole = decode_step(
         model, batch, weight_bytes=weight_bytes, context=context, kv_bytes=kv_bytes, inclusion=inclusion)
-    always, routed = _weights(model, weight_bytes, read=True)
     return replace(
         whole,
-        weight_bytes_read=always / layout.attention_tp + routed * whole.share_touched / layout.num_gpus,
+        weight_bytes_read=_weights_read(model, weight_bytes, layout, whole.share_touched),
         kv_bytes_read=whole.kv_bytes_read / layout.attention_dp * cache_share(model, layout),
         flops=whole.flops / layout.num_gpus)
 
@@ -266,12 +265,11 @@ def rank_prefill(model, tokens, layout, *, sequences=1, weight_bytes=None, **pro
     DP8+EP8 240 ms
     """
     whole = prefill(model, tokens, sequences=sequences, weight_bytes=weight_bytes, **prompt)
-    always, routed = _weights(model, weight_bytes, read=True)
     here = np.ceil(sequences / layout.attention_dp) / sequences
     experts = 2 * model.top_k * model.expert_params_all_layers * whole.batch
     return replace(
         whole,
-        weight_bytes_read=always / layout.attention_tp + routed * whole.share_touched / layout.num_gpus,
+        weight_bytes_read=_weights_read(model, weight_bytes, layout, whole.share_touched),
         kv_bytes_read=whole.kv_bytes_read * here * cache_share(model, layout),
         kv_bytes_written=whole.kv_bytes_written * here * cache_share(model, layout),
         flops=(whole.flops - experts) * here / layout.attention_tp + experts / layout.num_gpus)
@@ -406,7 +404,7 @@ def all_to_all_bytes(d_model, destinations, *, dispatch_bytes=1, combine_bytes=2
     Raises
     ------
     ValueError
-        If an argument is negative.
+        If d_model or scale_block is below 1 or another argument is negative.
 
     Notes
     -----
@@ -561,13 +559,10 @@ def _experts_each(num_experts, num_gpus):
     return E // P
 
 
-def _weights(model, weight_bytes, read=False):
-    """(bytes of all but the routed experts, bytes of these); with `read`, without an untied input embedding."""
-    sizes = part_bytes(model, weight_bytes)
-    routed = sizes.pop("routed_experts")
-    if read and not model.tied_embeddings:
-        sizes.pop("embedding")
-    return sum(sizes.values()), routed
+def _weights_read(model, weight_bytes, layout, share_touched):
+    """Bytes of weights that one GPU reads in a step."""
+    always, routed = weights_read(model, weight_bytes)
+    return always / layout.attention_tp + routed * share_touched / layout.num_gpus
 
 
 def _exchange(num_bytes, link):

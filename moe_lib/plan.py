@@ -74,7 +74,7 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
     overhead : (float, float)
         (t0, efficiency): a step or chunk takes t0 + bound / efficiency.
     dtype : str, optional
-        As `roofline.step_time`. None: what the routed experts' (or the largest part's) weights are multiplied in.
+        As `roofline.step_time`. None: `implied_dtype`.
     prompt, chunk : int, optional
         Prompt tokens behind ttft, and how many go through at once. None: context, and all.
     weight_block : int, optional
@@ -177,7 +177,7 @@ def time_per_token(model, batch, layout, device, *, context=0, weight_bytes=None
     exchange = 0 if link is None else link_time(
         model, batch, layout, link, network=network, gpus_per_node=gpus_per_node)
     step = rank_step(model, batch, layout, weight_bytes=weight_bytes, context=context, kv_bytes=kv_bytes)
-    return _seconds(step, device, dtype or _arithmetic(model, device, weight_bytes), overhead, exchange)
+    return _seconds(step, device, dtype or implied_dtype(model, device, weight_bytes), overhead, exchange)
 
 
 def time_to_first_token(model, prompt, layout, device, *, chunk=None, sequences=1, weight_bytes=None, kv_bytes=2,
@@ -217,7 +217,7 @@ def time_to_first_token(model, prompt, layout, device, *, chunk=None, sequences=
     """
     step = rank_prefill(model, prompt, layout, chunk=chunk, sequences=sequences, weight_bytes=weight_bytes,
                         kv_bytes=kv_bytes, all_logits=False)
-    return _seconds(step, device, dtype or _arithmetic(model, device, weight_bytes), overhead).sum()
+    return _seconds(step, device, dtype or implied_dtype(model, device, weight_bytes), overhead).sum()
 
 
 def _seconds(step, device, dtype, overhead, exchange=0):
@@ -227,8 +227,14 @@ def _seconds(step, device, dtype, overhead, exchange=0):
     return t0 + step_time(step, device, dtype, link_time=exchange).lower / efficiency
 
 
-def _arithmetic(model, device, weight_bytes):
-    """What the weights of the largest part are multiplied in."""
+def implied_dtype(model, device, weight_bytes=None):
+    """Number format that the weights of a model's largest part are multiplied in: a mixture's routed experts.
+
+    >>> from moe_lib.hardware import DEVICES
+    >>> from moe_lib.models import CATALOG
+    >>> print(*(implied_dtype(CATALOG["deepseek-v3"], DEVICES[slug]) for slug in ("h200", "a100-80gb")))
+    fp8 bf16
+    """
     largest = max(model.ledger(), key=model.ledger().get)
     return device.arithmetic(bytes_per_weight(model, weight_bytes)[largest])
 
@@ -288,7 +294,7 @@ def moe_or_dense(moe, dense, device, num_gpus, batch, *, context=0, weight_bytes
     context, weight_bytes, kv_bytes
         As `steps.decode_step`.
     dtype : str, optional
-        As `plan`.
+        Of both. None: `implied_dtype` of the mixture.
 
     Returns
     -------
@@ -313,8 +319,7 @@ def moe_or_dense(moe, dense, device, num_gpus, batch, *, context=0, weight_bytes
 
     for name, value, low in ("num_gpus", num_gpus, 1), ("context", context, 0):
         require(name, value, low, one=True)
-    if dtype is None:
-        dtype = device.arithmetic(bytes_per_weight(moe, weight_bytes)["routed_experts"])
+    dtype = dtype or implied_dtype(moe, device, weight_bytes)
 
     def log_ratio(log_batch):
         step = decode_step([moe, dense], np.exp(log_batch), weight_bytes=weight_bytes, context=context,

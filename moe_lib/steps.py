@@ -126,7 +126,7 @@ def decode_step(model, batch, *, weight_bytes=None, context=0, kv_bytes=2, inclu
 
     E, k = column([m.num_experts for m in models]), column([m.top_k for m in models])
     share = coverage(E, k, batch) if inclusion is None else _share_of(inclusion, models, batch)
-    always, routed = zip(*(_bytes_read(m, weight_bytes) for m in models), strict=True)
+    always, routed = zip(*(weights_read(m, weight_bytes) for m in models), strict=True)
     kv, attention = zip(*(_context_of(m, context, kv_bytes) for m in models), strict=True)
     step = {
         "batch": batch, "num_experts": E, "top_k": k, "share_touched": share,
@@ -280,9 +280,7 @@ def sequences_that_fit(model, usable_bytes, *, weight_bytes=None, context=0, kv_
     model.known_caches()  # where they are not, no number of sequences can be said
     weights = resident_bytes(model, weight_bytes=weight_bytes)
     one = resident_bytes(model, weight_bytes=weight_bytes, context=context, sequences=1, kv_bytes=kv_bytes) - weights
-    free = usable_bytes - weights
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(free < 0, 0, np.where(one > 0, np.floor(free / one), np.inf))[()]
+    return most_sequences(usable_bytes - weights, one)
 
 
 def one_model(model):
@@ -328,13 +326,29 @@ def part_bytes(model, weight_bytes=None):
     return {part: count * float(per_weight[part]) for part, count in model.ledger().items()}
 
 
-def _bytes_read(model, weight_bytes):
-    """(bytes read whatever the batch, bytes of all routed experts)."""
+def weights_read(model, weight_bytes=None):
+    """(bytes of weights that a step reads whatever its batch, bytes of all routed experts), as `bytes_per_weight`.
+
+    >>> from moe_lib.models import CATALOG
+    >>> print(*(f"{size / 1e9:.1f} GB" for size in weights_read(CATALOG["deepseek-v3"], 1)))
+    16.2 GB 653.9 GB
+    """
     sizes = part_bytes(model, weight_bytes)
     routed = sizes.pop("routed_experts")
     if not model.tied_embeddings:  # a row per token is looked up
         sizes.pop("embedding")
     return sum(sizes.values()), routed
+
+
+def most_sequences(free_bytes, each_bytes):
+    """Whole sequences that free bytes hold; 0 where these are negative, inf where a sequence holds nothing.
+
+    >>> print(most_sequences([-1, 10, 10], [4, 4, 0]))
+    [ 0.  2. inf]
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fit = np.floor(np.divide(free_bytes, each_bytes))
+    return np.where(np.less(free_bytes, 0), 0, np.where(np.greater(each_bytes, 0), fit, np.inf))[()]
 
 
 def _context_of(model, context, kv_bytes):
