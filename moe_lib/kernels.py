@@ -52,8 +52,8 @@ def layers(**chosen):
     return [record.data for record in timed(**chosen)]
 
 
-def from_bench(record):
-    """A layer that `moe_lib.bench` timed, by batch the sample that comes closest to its limit.
+def samples(record):
+    """A layer for each batch that `moe_lib.bench` timed: its samples [n], each with the experts that it touched.
 
     Raises
     ------
@@ -66,13 +66,16 @@ def from_bench(record):
         raise ValueError(f"the record {record.what!r} holds no timed layer: {', '.join(sorted(missing))} missing")
     layer = {key: data[key] for key in ("num_experts", "top_k", "d_model", "d_expert", "bytes_per_s", "flops_per_s")}
     layer["weight_bytes"] = data["expert_bytes"] / (3 * data["d_model"] * data["d_expert"])
-    layer |= {"num_tokens": data["batch"], "touched": [], "latency_s": []}
-    for tokens, touched, seconds in zip(data["batch"], data["touched"], data["seconds"], strict=True):
-        samples = {**layer, "num_tokens": [tokens], "touched": touched, "latency_s": seconds}
-        best = int(np.argmin(over_limit(samples)))
-        layer["touched"].append(touched[best])
-        layer["latency_s"].append(seconds[best])
-    return layer
+    return [{**layer, "num_tokens": [tokens] * len(touched), "touched": touched, "latency_s": seconds}
+            for tokens, touched, seconds in zip(data["batch"], data["touched"], data["seconds"], strict=True)]
+
+
+def from_bench(record):
+    """A layer that `moe_lib.bench` timed, by batch the sample that comes closest to its limit; errors as `samples`."""
+    batches = samples(record)
+    best = [int(np.argmin(over_limit(batch))) for batch in batches]
+    return batches[0] | {key: [batch[key][at] for batch, at in zip(batches, best, strict=True)]
+                         for key in ("num_tokens", "touched", "latency_s")}
 
 
 def first(layer, most):

@@ -99,6 +99,11 @@ def test_routing_touches_what_its_popularity_says(routing):
     assert routing == "uniform" or touched[3] < 0.95 * uniform[3]
 
 
+def test_loads_of_a_router_that_is_not_shipped_are_refused_in_words():
+    with pytest.raises(ValueError, match="a shipped router of 7 experts"):
+        suite.finish(suite.moe_decode(cpu.Layer(7, 2, 8, 4), np.random.default_rng(0), True, "loads"))
+
+
 def test_a_dense_twin_touches_k_experts_and_an_expert_one(records):
     assert {n for touched in records["dense_twin"].data["touched"] for n in touched} == {4}
     assert {n for touched in records["expert_gemm"].data["touched"] for n in touched} == {1}

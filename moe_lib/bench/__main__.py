@@ -68,7 +68,7 @@ def _run(options, names, skipped):
             try:
                 with tqdm(bar_format="{desc} {elapsed}", leave=False, file=sys.stderr) as bar:
                     done.append(finish(steps, bar.set_description_str))
-            except (MemoryError, RuntimeError, OSError) as problem:
+            except (MemoryError, OSError, RuntimeError, ValueError) as problem:
                 failed[name] = f"{type(problem).__name__}: {problem}"
             waiting.remove(name)
             write(options.out, done)

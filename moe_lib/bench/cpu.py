@@ -47,7 +47,7 @@ class Layer:
             np.multiply(down, 1 - e / (2 * num_experts), out=self.down[e])
         self.router = rng.standard_normal((num_experts, d), np.float32)
         self.square = [rng.standard_normal((SQUARE, SQUARE), np.float32) for _ in range(2 * threads)]
-        self.on = _describe()
+        self.on = describe()
         self.software = f"numpy {np.__version__}, " + (f"numba {numba().__version__}" if numba() else "no numba")
 
     @property
@@ -287,7 +287,7 @@ def _product(values):
     return values[:values.size // side * side].reshape(-1, side) @ np.ones(side, np.float32)
 
 
-def _describe():
+def describe():
     """Processor, cores and system, in words."""
     name = platform.processor() or platform.machine()
     if os.path.exists("/proc/cpuinfo"):

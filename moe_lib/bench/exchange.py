@@ -157,10 +157,10 @@ def _write(path, device, result):
     import torch
 
     from ..records import write
-    from .cpu import _describe
+    from .cpu import describe
     from .suite import record
 
-    on = torch.cuda.get_device_name() if device == "cuda" else _describe()
+    on = torch.cuda.get_device_name() if device == "cuda" else describe()
     write(path, [record(SimpleNamespace(on=on, software=f"torch {torch.__version__}"), "all_to_all", result)])
 
 

@@ -10,6 +10,7 @@ from time import perf_counter
 
 import numpy as np
 
+from .. import kernels
 from ..balance import balance
 from ..offload import lru_hit_rates, sample_trace
 from ..records import Record, inclusion, router_loads
@@ -42,19 +43,34 @@ def moe_decode(machine, rng, quick, routing="uniform"):
     """Step time of the layer by batch: router, permutation and experts, with the experts touched counted.
 
     routing is "uniform", "skewed" (popularity 1/rank) or "loads" (the most uneven real router shipped, cut to k).
+
+    Raises
+    ------
+    ValueError
+        If routing is "loads" and no router of as many experts is shipped.
     """
     E, k = machine.num_experts, machine.top_k
-    popularity = {"uniform": None, "skewed": zipf_inclusion(E, k, 1)}
-    if routing == "loads":
-        real = max((inclusion(load) for load in router_loads() if load.data["num_experts"] == E), key=np.max)
-        popularity["loads"] = np.minimum(real * k / real.sum(), 1)
-        popularity["loads"] *= k / popularity["loads"].sum()
+    popularity = _popularity(routing, E, k)
 
     def choose(batch):
-        return sample_routing(rng, batch, E, k, inclusion=popularity[routing])
+        return sample_routing(rng, batch, E, k, inclusion=popularity)
 
     batches = 2 ** np.arange(9 if quick else 13)
     return (yield from _sweep(machine, rng, "moe_decode", choose, batches, quick, routing))
+
+
+def _popularity(routing, num_experts, top_k):
+    """Inclusion probabilities [E] of a kind of routing; None: uniform."""
+    if routing == "uniform":
+        return None
+    if routing == "skewed":
+        return zipf_inclusion(num_experts, top_k, 1)
+    real = [inclusion(load) for load in router_loads() if load.data["num_experts"] == num_experts]
+    if not real:
+        raise ValueError(f"routing 'loads' needs a shipped router of {num_experts} experts, and there is none")
+    most = max(real, key=np.max)
+    cut = np.minimum(most * top_k / most.sum(), 1)
+    return cut * top_k / cut.sum()
 
 
 def dense_twin(machine, rng, quick):
@@ -181,7 +197,7 @@ def record(machine, what, data, *, routing=""):
 
 
 def limits(layer):
-    """Seconds that each sample of a layer record needs at least: max(bytes touched / bytes/s, FLOP / FLOP/s).
+    """Seconds that each sample of a layer record needs at least (`kernels.limit`), by the ceilings of its own run.
 
     Parameters
     ----------
@@ -193,16 +209,12 @@ def limits(layer):
     list of ndarray
         By batch, one number a sample.
     """
-    of = layer.data
-    reading = [np.array(touched) * of["expert_bytes"] / of["bytes_per_s"] for touched in of["touched"]]
-    computing = np.array(of["batch"]) * of["flops_per_token"] / of["flops_per_s"]
-    return [np.maximum(*pair) for pair in zip(reading, computing, strict=True)]
+    return [kernels.limit(batch) for batch in kernels.samples(layer)]
 
 
 def ratios(layer):
-    """Least time over limit by batch [batches]; below 0.95 the limit is wrong."""
-    return np.array([np.min(np.array(seconds) / limit)
-                     for seconds, limit in zip(layer.data["seconds"], limits(layer), strict=True)])
+    """Least time over limit by batch [batches]; below `kernels.SURE` the limit is wrong."""
+    return np.array([kernels.over_limit(batch).min() for batch in kernels.samples(layer)])
 
 
 def summary(result):
