@@ -508,7 +508,7 @@ def two_batch_times(model, batch, layout, device, dtype, link_seconds, **step):
     Returns
     -------
     Bounds
-        (plain, halves): T(B) + L(B), and 2 max(T(B/2), L(B/2)), T the lower bound of reading and computing.
+        (plain, halves): T(B) + T_link(B), and 2 max(T(B/2), T_link(B/2)), T the lower bound of reading and computing.
 
     Notes
     -----
