@@ -13,6 +13,7 @@ CACHE, ALWAYS = "#B8860B", "#B0447C"  # keys and values, what every token reads;
 SERIES = [MOE, DENSE, LIMIT, MEASURED, CACHE, ALWAYS]
 HEAT = "viridis"  # a quantity shown as colour
 MUTED = "#7D8590"  # what is idle, illegal or past
+SPREAD = [MOE, CACHE, ALWAYS, MUTED]  # layouts or numbers of nodes, side by side
 
 
 def _mime_bundle(spec, **_):
@@ -31,6 +32,16 @@ def rows(**columns):
     """
     values = (column.ravel().tolist() for column in np.broadcast_arrays(*columns.values()))
     return [dict(zip(columns, map(_short, row), strict=True)) for row in zip(*values, strict=True)]
+
+
+def list_row(key, **columns):
+    """One row dict for a whole line: `key`, a dict, and columns as lists, which the figure flattens.
+
+    >>> print(list_row({"model": "x"}, batch=[1, 2], share=[1 / 3, 0.5]))
+    {'model': 'x', 'batch': [1, 2], 'share': [0.33333, 0.5]}
+    """
+    points = rows(**columns)
+    return {**key, **{name: [point[name] for point in points] for name in columns}}
 
 
 def series_rows(lines, field, **columns):
@@ -80,6 +91,17 @@ def log_axis(field, title, domain, **axis):
                  scale=alt.Scale(type="log", domain=list(domain), clamp=True, nice=False))
 
 
+def share_axis(field):
+    """The y axis of every figure over coverage."""
+    return alt.Y(f"{field}:Q", title="share of the experts touched", axis=alt.Axis(format=".0%"),
+                 scale=alt.Scale(domain=[0, 1]))
+
+
+def rows_axis():
+    """The y axis of a figure with one model a row, in the order given."""
+    return alt.Y("label:N", sort=None, title=None, axis=alt.Axis(labelLimit=0, grid=True, ticks=False, domain=False))
+
+
 def legend_colors(names, colors):
     """Colour by series, in the order given, with the legend above the plot."""
     return alt.Color("series:N", title=None, scale=alt.Scale(domain=list(names), range=list(colors)),
@@ -103,17 +125,3 @@ def finish(chart, description):
         legend={**text, "orient": "top", "direction": "horizontal", "columns": 0, "labelFontSize": 12,
                 "titleFontSize": 12, "symbolStrokeWidth": 3},
         header={**text, "labelFontSize": 12})
-
-
-def share_axis(field):
-    """The y axis of every figure over coverage."""
-    return alt.Y(f"{field}:Q", title="share of the experts touched", axis=alt.Axis(format=".0%"),
-                 scale=alt.Scale(domain=[0, 1]))
-
-
-SPREAD = [MOE, CACHE, ALWAYS, MUTED]  # layouts or numbers of nodes, side by side
-
-
-def rows_axis():
-    """The y axis of a figure with one model a row, in the order given."""
-    return alt.Y("label:N", sort=None, title=None, axis=alt.Axis(labelLimit=0, grid=True, ticks=False, domain=False))

@@ -28,8 +28,8 @@ RULED = (1, 64, 512, 4096, 32768)  # batches written beside it
 def roofline():
     """The roof of a device, with a model's steps and its dense twin's on it, batch by batch.
 
-    Data sets: ``roof`` (device, precision, intensity, rate), ``twin`` (those and batch), ``moe`` (those and model).
-    Rate in FLOP/s. Choices: model, precision, device, batch.
+    Data sets: ``roof`` (device, precision, intensity, rate), ``twin`` (device, precision, and the lists batch,
+    intensity, rate), ``moe`` (those and model). Rate in FLOP/s. Choices: model, precision, device, batch.
     """
     x = alt.X("intensity:Q", title="FLOP per byte read", axis=alt.Axis(values=[10**i for i in range(6)], format="~s"),
               scale=alt.Scale(type="log", domain=list(ROOF), nice=False, clamp=True))
@@ -41,7 +41,8 @@ def roofline():
     layers, on_top = [roof.mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color)], []
     beside = [{"align": "left", "dx": 6, "dy": 15}, {"align": "right", "dx": -6, "dy": -11}]  # below and above the roof
     for name, data, also, place in zip(names, ["moe", "twin"], [" && datum.model == model", ""], beside, strict=False):
-        steps = alt.Chart(alt.NamedData(data)).transform_filter(here + also).transform_calculate(series=repr(name))
+        steps = alt.Chart(alt.NamedData(data)).transform_filter(here + also).transform_flatten(
+            ["batch", "intensity", "rate"]).transform_calculate(series=repr(name))
         ruled = steps.transform_filter(f"indexof({list(RULED)}, datum.batch) >= 0 && datum.batch != batch")
         chosen = steps.transform_filter("datum.batch == batch")
         text = alt.Text("batch:Q", format=",d")

@@ -11,6 +11,7 @@ from ..two_faces import HALF_OCTAVES, Choice
 
 PRECISIONS = {"BF16": "bf16", "FP8": "fp8", "4-bit": "fp4"}
 WEIGHT_BYTES = {"bf16": 2, "fp8": 1, "fp4": 0.5}
+SKEWS = {"uniform": 0, "1/√rank": 0.5, "1/rank": 1}
 COMPUTING = {slug: device for slug, device in DEVICES.items() if "bf16" in device.peak_flops_per_s}  # peak published
 PLATE = {"plate-deepseek-v3": from_counts("DeepSeek-V3, rounded counts", 671e9, 37e9, 256, 8),
          "plate-mixtral-8x7b": from_counts("Mixtral 8x7B, rounded counts", 46.7e9, 12.9e9, 8, 2)}
@@ -51,10 +52,9 @@ def step_of(model, precision, batch):
     return decode_step(model, batch, weight_bytes=WEIGHT_BYTES[precision])
 
 
-def time_of(model, precision, device, batch):
+def time_of(step, model, precision, device):
     """(least number of devices that hold the weights, whether reading binds, bounds on the step's time in seconds)."""
     needed, dtype = devices_for(model, precision, device), dtype_of(precision, device)
-    step = step_of(model, precision, batch)
     reads = step.intensity < ridge_point(DEVICES[device], dtype)
     return needed, reads, step_time(step, DEVICES[device], dtype, needed)
 
@@ -88,9 +88,6 @@ def batch_choice(batches=HALF_OCTAVES):
 
 def devices_for(model, precision, device):
     return int(devices_needed(resident_bytes(model, weight_bytes=WEIGHT_BYTES[precision]), DEVICES[device]))
-
-
-SKEWS = {"uniform": 0, "1/√rank": 0.5, "1/rank": 1}
 
 
 def amount(num_bytes):

@@ -1,5 +1,6 @@
 """Controls of page 00: the workshop."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -51,6 +52,7 @@ def workshop(config=None):
     """
     models = Models(config)
 
+    @functools.lru_cache(maxsize=4096)  # the page asks for each step once a device and readout
     def step(model, precision, batch):
         return step_of(models[model], precision, batch)
 
@@ -60,7 +62,7 @@ def workshop(config=None):
         for model, precision in itertools.product(selection["model"], selection["precision"]):
             twin = step_of(dense_twin(models[model]), precision, batches)
             curve += charts.rows(model=model, precision=precision, batch=batches.astype(int),
-                                 moe=step(model, precision, batches).intensity, twin=twin.intensity)
+                                 moe=step_of(models[model], precision, batches).intensity, twin=twin.intensity)
         for device, precision in itertools.product(selection["device"], selection["precision"]):
             ridge += charts.rows(device=device, precision=precision,
                                  ridge=ridge_point(DEVICES[device], dtype_of(precision, device)))
@@ -79,7 +81,7 @@ def workshop(config=None):
         return "fits on one" if needed == 1 else f"does not fit: needs {needed:,}"
 
     def time(model, precision, device, batch):
-        _, reads, bounds = time_of(models[model], precision, device, batch)
+        _, reads, bounds = time_of(step(model, precision, batch), models[model], precision, device)
         return f"{charts.digits(bounds.lower * 1e3)} ms ({'reading' if reads else 'computing'})"
 
     readouts = {

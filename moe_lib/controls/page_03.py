@@ -1,5 +1,7 @@
 """Controls of page 03: rooflines, shapes, enough batch."""
 
+import functools
+
 import numpy as np
 
 from .. import charts
@@ -46,6 +48,10 @@ def roofline(config=None):
     """
     models = Models(config)
 
+    @functools.lru_cache(maxsize=4096)  # the page asks for each step once a device and readout
+    def step(model, precision, batch):
+        return step_of(models[model], precision, batch)
+
     def rate(intensity, precision, device):
         return attainable_flops_per_s(intensity, DEVICES[device], dtype_of(precision, device))
 
@@ -60,15 +66,15 @@ def roofline(config=None):
                 ridge = ridge_point(DEVICES[device], dtype_of(precision, device))
                 ends = np.array([charts.ROOF[0], ridge, charts.ROOF[1]])
                 roof += charts.rows(**key, intensity=ends, rate=rate(ends, **key))
-                twin += charts.rows(**key, batch=batches.astype(int), intensity=dense, rate=rate(dense, **key))
+                twin.append(charts.list_row(key, batch=batches.astype(int), intensity=dense, rate=rate(dense, **key)))
                 for model, of in sparse.items():
-                    moe += charts.rows(model=model, **key, batch=batches.astype(int), intensity=of,
-                                       rate=rate(of, **key))
+                    moe.append(charts.list_row({"model": model, **key}, batch=batches.astype(int), intensity=of,
+                                               rate=rate(of, **key)))
         return {"roof": roof, "moe": moe, "twin": twin}
 
     def intensity(model, precision, batch):
-        pair = (step_of(of, precision, batch).intensity for of in (models[model], dense_twin(models[model])))
-        return "{} FLOP/byte (twin: {})".format(*map(charts.digits, pair))
+        pair = step(model, precision, batch), step_of(dense_twin(models[model]), precision, batch)
+        return "{} FLOP/byte (twin: {})".format(*(charts.digits(of.intensity) for of in pair))
 
     def ridge(precision, device):
         dtype = dtype_of(precision, device)
@@ -76,11 +82,11 @@ def roofline(config=None):
 
     def share(model, precision, device, batch):
         peak = DEVICES[device].peak(dtype_of(precision, device))
-        at_most = rate(step_of(models[model], precision, batch).intensity, precision, device) / peak
+        at_most = rate(step(model, precision, batch).intensity, precision, device) / peak
         return f"at most {charts.digits(100 * at_most)} %"
 
     def time(model, precision, device, batch):
-        needed, _, bounds = time_of(models[model], precision, device, batch)
+        needed, _, bounds = time_of(step(model, precision, batch), models[model], precision, device)
         return "{} to {} ms on {:,}".format(*(charts.digits(1e3 * seconds) for seconds in bounds), needed)
 
     def enough(model, precision, device):

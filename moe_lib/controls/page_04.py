@@ -47,6 +47,7 @@ def context(config=None):
     """
     models = Models(config)
 
+    @functools.lru_cache(maxsize=8192)  # the page asks for each step once a readout
     def step(model, precision, batch, context=0):
         return decode_step(models[model], batch, weight_bytes=WEIGHT_BYTES[precision], context=context)
 
@@ -56,7 +57,7 @@ def context(config=None):
     def tables(selection):
         contexts, cache, weights, crossing = np.union1d(LINE_CONTEXTS, selection["context"]), [], [], []
         for model, batch in itertools.product(selection["model"], selection["batch"]):
-            read = step(model, "bf16", batch, contexts).kv_bytes_read / 1e9
+            read = decode_step(models[model], batch, context=contexts).kv_bytes_read / 1e9
             cache += charts.rows(model=model, batch=batch, context=contexts[read > 0], cache=read[read > 0])
             for precision in selection["precision"]:
                 twin = step_of(dense_twin(models[model]), precision, batch).bytes_read / 1e9

@@ -92,12 +92,10 @@ def offloading(config=None):
             of, held = models[model], card(model, device, precision)
             steps = np.rint(np.linspace(of.top_k, of.num_experts, OFFLOADED_POINTS - 1))
             slots, key = np.unique([0, of.top_k - 1, *steps]), "|".join(map(str, chosen))
-            ms = 1e3 * seconds(*chosen, slots)
-            points = charts.rows(share=slots / of.num_experts, ms=ms)
-            curve.append({"key": key, **{name: [point[name] for point in points] for name in ("share", "ms")}})
+            curve.append(charts.list_row({"key": key}, share=slots / of.num_experts, ms=1e3 * seconds(*chosen, slots)))
             if held >= 0 and way in selection["way"]:
-                cards += charts.rows(key=key, share=held / of.num_experts, ms=1e3 * seconds(*chosen, held),
-                                     text=time(*chosen, held))
+                (each,) = seconds(*chosen, held)
+                cards += charts.rows(key=key, share=held / of.num_experts, ms=1e3 * each, text=milliseconds(each))
         return {"curve": curve, "card": cards}
 
     def told(say):
@@ -118,11 +116,12 @@ def offloading(config=None):
         held = card(model, device, precision)
         return f"{100 * hits(model, reuse, held)[0]:.0f} %" if held >= 0 else "none"
 
-    def time(*chosen):
-        return f"{charts.digits(1e3 * seconds(*chosen)[0])} ms"
+    def milliseconds(each):
+        return f"{charts.digits(1e3 * each)} ms"
 
     def token(*chosen):
-        return f"{time(*chosen)}, {charts.digits(1 / seconds(*chosen)[0])} tokens/s"
+        (each,) = seconds(*chosen)
+        return f"{milliseconds(each)}, {charts.digits(1 / each)} tokens/s"
 
     def on_host(model, device, precision, reuse):
         return told(token)(model, device, "server-ddr5", precision, reuse)

@@ -84,8 +84,7 @@ def parallel(config=None):
             if fit:
                 batch = np.union1d(2 ** np.arange(int(np.log2(fit)) + 1), fit)
                 hidden, in_open, _ = times(*setting, batch)
-                points = charts.rows(batch=batch, ms=1e3 * hidden, open=1e3 * in_open)
-                curve.append({"key": key, **{name: [point[name] for point in points] for name in points[0]}})
+                curve.append(charts.list_row({"key": key}, batch=batch, ms=1e3 * hidden, open=1e3 * in_open))
                 end += charts.rows(key=key, batch=fit, ms=1e3 * hidden[-1])
         return {"curve": curve, "end": end}
 

@@ -90,11 +90,10 @@ def plan(config=None):
             for tp, (layout, why, seconds) in lines(*chosen).items():
                 sequences = np.unique([*(2 ** np.arange(17))[2 ** np.arange(17) < seconds.size], seconds.size])
                 each = seconds[sequences - 1]
-                points = charts.rows(user=1 / each, gpu=sequences / each / gpus)
                 named = {"key": key, "layout": str(layout), "legal": not why,
                          "series": charts.shared_by(tp) if not why else charts.CANNOT_BE}
-                line.append({**named, **{name: [point[name] for point in points] for name in ("user", "gpu")}})
-                full.append({**named, **points[-1], "batch": seconds.size})
+                line.append(charts.list_row(named, user=1 / each, gpu=sequences / each / gpus))
+                full.append({**named, "user": line[-1]["user"][-1], "gpu": line[-1]["gpu"][-1], "batch": seconds.size})
             for tpot in selection["tpot"]:
                 if point := best(*chosen, tpot):
                     layout, sequences, each = point
