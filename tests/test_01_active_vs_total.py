@@ -1,9 +1,8 @@
 """The page on active and total parameters: its memory bill, its figures, the published sizes it compares with."""
 
-import logging
 
 import pytest
-import vl_convert
+from drawing import both_versions, faces, paths
 
 from moe_lib import charts, controls, records
 from moe_lib.models import CATALOG, from_config, from_counts
@@ -14,14 +13,14 @@ DENSE = {"model_type": "llama", "vocab_size": 100, "hidden_size": 8, "num_hidden
 WEIGHTS = {"released": None, **controls.choices.WEIGHT_BYTES}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def bill():
-    return controls.memory_bill()
+    return faces("memory_bill")[0]
 
 
-@pytest.fixture(scope="module")
-def page(bill):
-    return bill.static()
+@pytest.fixture
+def page():
+    return faces("memory_bill")[1]
 
 
 def bars(data, model, precision, sequences, context):
@@ -108,12 +107,10 @@ def figures():
     yield charts.cache_by_context([2**10, 2**15, 2**20], lines, lines).to_dict()
 
 
-@pytest.mark.parametrize("version", ["5.8", "6.4"])
+@both_versions
 def test_figures_are_valid_in_both_versions_of_vega_lite(version, caplog):
-    with caplog.at_level(logging.WARNING):
-        for spec in figures():
-            assert vl_convert.vegalite_to_svg(spec, vl_version=version).count("<path") > 4
-    assert caplog.records == []
+    for spec in figures():
+        assert paths(spec, version, caplog) > 4
 
 
 def test_total_over_active_never_exceeds_experts_over_chosen():

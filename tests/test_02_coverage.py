@@ -1,11 +1,10 @@
 """The coverage page: its formulas beyond the curve, its controls and figures, its third-party rows."""
 
 import json
-import logging
 
 import numpy as np
 import pytest
-import vl_convert
+from drawing import both_versions, faces, paths, start
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,11 +16,7 @@ from moe_lib.roofline import speculation_gain
 from moe_lib.routing import coverage, coverage_of, experts_touched, independent_tokens, sample_routing, zipf_inclusion
 
 V3, H200 = CATALOG["deepseek-v3"], DEVICES["h200"]
-MADE = {"wall": controls.wall(), "coverage": controls.coverage(), "speculation": controls.speculation()}
-
-
-def start(control):
-    return {choice.name: choice.start for choice in control.choices}
+MADE = ("wall", "coverage", "speculation")
 
 
 def test_the_overlap_of_neighbours_is_the_share_they_lose():
@@ -47,14 +42,14 @@ def test_repeating_drafts_gain_no_less(copy, batch, draft):
 
 
 def test_the_wall_stands_at_64_tokens_and_34_dark_experts():
-    said = MADE["wall"].readout(**start(MADE["wall"]))
+    said = faces("wall")[0].readout(**start(faces("wall")[0]))
     assert (said["Dark in this step"], said["Dark, expected"]) == ("34 of 256", "33.6 ± 4.5")
     assert said["Tokens per lit expert"] == "2.3 (over all: 2.0)"
 
 
 def test_squares_hold_every_choice_once_and_never_darken():
     before = None
-    for wall in (row for row in MADE["wall"].static()["datasets"]["wall"] if row["router"] == "olmoe"):
+    for wall in (row for row in faces("wall")[1]["datasets"]["wall"] if row["router"] == "olmoe"):
         tokens = np.array(wall["tokens"])
         assert tokens.sum() == 8 * wall["batch"] and tokens.max() <= wall["batch"]
         assert before is None or (tokens >= before).all()
@@ -63,7 +58,7 @@ def test_squares_hold_every_choice_once_and_never_darken():
 
 def test_the_wall_s_curves_are_the_library_s():
     loads = {tuple(of.data[key] for key in ("model", "domain", "layer")): inclusion(of) for of in router_loads()}
-    for row in MADE["wall"].static()["datasets"]["curve"]:
+    for row in faces("wall")[1]["datasets"]["curve"]:
         if row["router"] == "olmoe":
             expected = coverage_of(loads[controls.page_02.WALL_LOADS], row["batch"])
             assert row["share"] == pytest.approx(expected, rel=1e-4)
@@ -74,7 +69,7 @@ def test_the_wall_s_curves_are_the_library_s():
 
 
 def test_the_coverage_control_draws_the_formula_and_its_bound():
-    for row in MADE["coverage"].static()["datasets"]["curve"][::41]:
+    for row in faces("coverage")[1]["datasets"]["curve"][::41]:
         E, k, batch = row["num_experts"], row["top_k"], row["batch"]
         assert row["share"] == pytest.approx(coverage_of(zipf_inclusion(E, k, row["skew"]), batch), rel=1e-4)
         assert row["uniform"] == pytest.approx(coverage(E, k, batch), rel=1e-4)
@@ -83,9 +78,9 @@ def test_the_coverage_control_draws_the_formula_and_its_bound():
 
 def test_more_choices_than_experts_are_refused_in_words_and_draw_nothing():
     impossible = {"num_experts": 4, "top_k": 8, "skew": 0, "batch": 64}
-    assert set(MADE["coverage"].readout(**impossible).values()) == {"cannot be: 8 of 4 experts"}
-    assert MADE["coverage"].live_spec(**impossible)["datasets"]["curve"] == []
-    assert all(row["top_k"] <= row["num_experts"] for row in MADE["coverage"].static()["datasets"]["curve"])
+    assert set(faces("coverage")[0].readout(**impossible).values()) == {"cannot be: 8 of 4 experts"}
+    assert faces("coverage")[0].live_spec(**impossible)["datasets"]["curve"] == []
+    assert all(row["top_k"] <= row["num_experts"] for row in faces("coverage")[1]["datasets"]["curve"])
 
 
 def test_a_reader_s_own_router_is_chosen():
@@ -98,7 +93,7 @@ def test_a_reader_s_own_router_is_chosen():
 
 
 def test_the_speculation_control_draws_the_formula():
-    for row in MADE["speculation"].static()["datasets"]["curve"][::211]:
+    for row in faces("speculation")[1]["datasets"]["curve"][::211]:
         gain = speculation_gain(V3, row["batch"], row["acceptance"], H200, draft=row["draft"], copy=row["copy"],
                                 dtype="fp8", weight_bytes=1)
         assert row["g0"] == pytest.approx(gain, rel=1e-4)
@@ -113,15 +108,13 @@ def figures():
     yield charts.layer_times(batch, lines, {"measured": (batch, 2e-3 * shares)})
 
 
-@pytest.mark.parametrize("version", ["5.8", "6.4"])
+@both_versions
 def test_every_figure_of_the_page_is_valid_in_both_versions_of_vega_lite(version, caplog):
-    specs = [*(control.static() for control in MADE.values()), *(figure.to_dict() for figure in figures()),
-             MADE["wall"].live_spec(router="olmoe", batch=37),
-             MADE["coverage"].live_spec(num_experts=60, top_k=4, skew=1, batch=5)]
-    with caplog.at_level(logging.WARNING):
-        for spec in specs:
-            assert vl_convert.vegalite_to_svg(spec, vl_version=version).count("<path") > 10
-    assert caplog.records == []
+    specs = [*(faces(name)[1] for name in MADE), *(figure.to_dict() for figure in figures()),
+             faces("wall")[0].live_spec(router="olmoe", batch=37),
+             faces("coverage")[0].live_spec(num_experts=60, top_k=4, skew=1, batch=5)]
+    for spec in specs:
+        assert paths(spec, version, caplog) > 10
 
 
 # what others measured

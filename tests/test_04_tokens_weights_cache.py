@@ -1,10 +1,9 @@
 """What page 04 rests on: where the cache outweighs the weights, chunks, measurements by others, controls, figures."""
 
-import logging
 
 import numpy as np
 import pytest
-import vl_convert
+from drawing import MIXTRAL, both_versions, faces, page_says, paths, rows_with_own_model
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,9 +20,6 @@ from moe_lib.steps import (
 )
 
 V3, QWEN, H200 = CATALOG["deepseek-v3"], CATALOG["qwen3-30b-a3b"], DEVICES["h200"]
-MIXTRAL = {"model_type": "mixtral", "hidden_size": 1024, "intermediate_size": 3584, "num_hidden_layers": 4,
-           "vocab_size": 32000, "num_attention_heads": 8, "num_key_value_heads": 2, "num_local_experts": 8,
-           "num_experts_per_tok": 2}
 
 
 # Cache against weights
@@ -131,18 +127,18 @@ def test_every_measurement_says_whose_it_is(name):
 # The controls
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def context():
-    return controls.context()
+    return faces("context")[0]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def chunks():
-    return controls.chunks()
+    return faces("chunks")[0]
 
 
-def test_the_context_control_draws_what_decode_step_reads(context):
-    page = context.static()["datasets"]
+def test_the_context_control_draws_what_decode_step_reads():
+    page = faces("context")[1]["datasets"]
     for row in page["cache"][::101]:
         step = decode_step(CATALOG[row["model"]], row["batch"], context=row["context"])
         assert row["cache"] == pytest.approx(step.kv_bytes_read / 1e9, rel=1e-4)
@@ -161,8 +157,8 @@ def test_the_context_control_knows_the_worked_example(context):
     assert states["As many bytes from"] == "any context"
 
 
-def test_the_chunk_control_draws_what_prefill_bounds(chunks):
-    for row in chunks.static()["datasets"]["curve"][::67]:
+def test_the_chunk_control_draws_what_prefill_bounds():
+    for row in faces("chunks")[1]["datasets"]["curve"][::67]:
         step = prefill(CATALOG[row["model"]], row["prompt"], chunk=min(row["chunk"], row["prompt"]), weight_bytes=1,
                        all_logits=False)
         seconds = step_time(step, DEVICES[row["setup"]], "fp8", 8).lower
@@ -183,14 +179,10 @@ def test_the_longest_pause_is_that_of_the_last_chunk_of_a_long_prompt(chunks):
 
 
 @pytest.mark.parametrize("name", ["context", "chunks"])
-def test_both_faces_say_and_draw_the_same(name, request):
-    control = request.getfixturevalue(name)
-    page, chosen = control.static(), {c.name: list(c.options.values())[1] for c in control.choices}
-    for answer in page["usermeta"]["readouts"]:
-        found = answer["values"]
-        for _ in answer["keys"]:
-            found = found[1]
-        assert found == control.readout(**chosen)[answer["label"]]
+def test_both_faces_say_and_draw_the_same(name):
+    control, page = faces(name)
+    chosen = {c.name: list(c.options.values())[1] for c in control.choices}
+    assert page_says(page, **chosen) == control.readout(**chosen)
     for data, rows in control.live_spec(**chosen)["datasets"].items():
         keys = set(rows[0]) & {c.name for c in control.choices} - {"context", "chunk"}
         assert rows == [row for row in page["datasets"][data] if all(row[key] == chosen[key] for key in keys)]
@@ -198,20 +190,16 @@ def test_both_faces_say_and_draw_the_same(name, request):
 
 @pytest.mark.parametrize("make", [controls.context, controls.chunks])
 def test_a_reader_s_model_stands_first_and_the_page_stays_within_its_rows(make):
-    own = make(MIXTRAL)
-    assert own.choices[0].start == next(iter(own.choices[0].options.values())) not in CATALOG
-    assert sum(map(len, own.static()["datasets"].values())) <= 5000
+    assert rows_with_own_model(make(MIXTRAL)) <= 5000
 
 
-@pytest.mark.parametrize("version", ["5.8", "6.4"])
+@both_versions
 @pytest.mark.parametrize("name", ["context", "chunks"])
-def test_the_controls_are_valid_in_both_versions_of_vega_lite(name, version, request, caplog):
-    control = request.getfixturevalue(name)
+def test_the_controls_are_valid_in_both_versions_of_vega_lite(name, version, caplog):
+    control, page = faces(name)
     odd = {c.name: {"context": 100_000, "chunk": 777, "batch": 3}.get(c.name, c.start) for c in control.choices}
-    with caplog.at_level(logging.WARNING):
-        for spec in (control.static(), control.live_spec(**odd)):
-            assert vl_convert.vegalite_to_svg(spec, vl_version=version).count("<path") > 20
-    assert caplog.records == []
+    for spec in (page, control.live_spec(**odd)):
+        assert paths(spec, version, caplog) > 20
 
 
 # The figures
@@ -230,10 +218,7 @@ def _figures():
     }
 
 
-@pytest.mark.parametrize("version", ["5.8", "6.4"])
+@both_versions
 @pytest.mark.parametrize("name", _figures())
 def test_a_figure_is_valid_in_both_versions_of_vega_lite_and_described(name, version, caplog):
-    spec = _figures()[name].to_dict()
-    with caplog.at_level(logging.WARNING):
-        assert vl_convert.vegalite_to_svg(spec, vl_version=version).count("<path") > 5
-    assert caplog.records == [] and len(spec["description"]) > 40
+    assert paths(_figures()[name].to_dict(), version, caplog) > 5

@@ -1,12 +1,11 @@
 """What page 05 rests on: timed layers and their counts, two constants, its control and its figures."""
 
 import json
-import logging
 from dataclasses import asdict
 
 import numpy as np
 import pytest
-import vl_convert
+from drawing import both_versions, faces, page_says, paths, start
 
 from moe_lib import charts, controls, kernels, records, routing
 from moe_lib.bench import suite
@@ -157,18 +156,18 @@ def test_a_fit_survives_any_times_of_a_reader_s_machine():
 # The control
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def measured():
-    return controls.measured()
+    return faces("measured")[0]
 
 
-@pytest.fixture(scope="module")
-def page(measured):
-    return measured.static()
+@pytest.fixture
+def page():
+    return faces("measured")[1]
 
 
 def test_the_control_stands_at_the_layer_of_the_worked_example(measured):
-    said = measured.readout(**{choice.name: choice.start for choice in measured.choices})
+    said = measured.readout(**start(measured))
     assert said["Timed by"] == "NVIDIA, SGLang 0.5.10" and said["At one token, over the limit"] == "1.46 times"
     assert said["Closest to its limit"] == "1.13 times, at 16 tokens" and said["Not to be trusted"] == "none"
 
@@ -185,12 +184,7 @@ def test_points_of_the_page_are_times_over_their_limit(page):
 def test_the_control_says_the_same_live_and_on_the_page(measured, page):
     chosen = {"device": "b200", "framework": "SGLang", "precision": "fp8_block", "model": "deepseek-v3",
               "routing": "balanced"}
-    at = {choice.name: list(choice.options.values()).index(chosen[choice.name]) for choice in measured.choices}
-    for answer in page["usermeta"]["readouts"]:
-        found = answer["values"]
-        for key in answer["keys"]:
-            found = found[at[key]]
-        assert found == measured.readout(**chosen)[answer["label"]]
+    assert page_says(page, **chosen) == measured.readout(**chosen)
     assert measured.readout(**chosen)["Not to be trusted"].startswith("7 of 13 times")
     assert not all(row["valid"] for row in measured.live_spec(**chosen)["datasets"]["times"])
 
@@ -202,19 +196,20 @@ def test_what_was_not_timed_says_so_and_draws_nothing(measured):
     assert measured.live_spec(**chosen)["datasets"]["times"] == []
 
 
-def test_a_reader_s_record_comes_first_from_a_list_a_file_or_an_upload(tmp_path, measured):
+def test_a_reader_s_record_comes_first_from_a_list_or_a_file(tmp_path):
     record, path = own_record(), tmp_path / "mine.jsonl"
     records.write(path, [record])
     for own in ([record], path):
         machine = controls.measured(own).choices[0]
         assert machine.start == next(iter(machine.options.values())) == "moe_decode, a test"
-    upload = measured.choices[0]
-    name = measured.add_model(upload.reads(path.read_text()))
-    rows = measured.live_spec(device=name, framework="vLLM", precision="fp8", model="mixtral-8x7b",
-                              routing="balanced")["datasets"]["times"]
-    assert [row["batch"] for row in rows] == [1, 2, 8]
-    said = measured.readout(device=name, framework="vLLM", precision="fp8", model="mixtral-8x7b", routing="balanced")
-    assert said["Layer"] == "64 experts of 1,024 × 512, 4 chosen"
+
+
+def test_an_uploaded_record_is_drawn_and_told_whatever_else_is_chosen():
+    control = controls.measured()
+    name = control.add_model(control.choices[0].reads(json.dumps(asdict(own_record()))))
+    chosen = start(control, device=name, framework="vLLM", precision="fp8", model="mixtral-8x7b")
+    assert [row["batch"] for row in control.live_spec(**chosen)["datasets"]["times"]] == [1, 2, 8]
+    assert control.readout(**chosen)["Layer"] == "64 experts of 1,024 × 512, 4 chosen"
 
 
 def test_an_upload_without_a_timed_layer_is_refused_in_words(measured):
@@ -239,22 +234,17 @@ def _figures():
             "over_limit": charts.over_limit(batch, {"one": [1.5, 1.2, 1.1], "two": [0.9, 0.6, 0.8]})}
 
 
-@pytest.mark.parametrize("version", ["5.8", "6.4"])
+@both_versions
 @pytest.mark.parametrize("name", _figures())
 def test_a_figure_is_valid_in_both_versions_of_vega_lite_and_described(name, version, caplog):
-    spec = _figures()[name].to_dict()
-    with caplog.at_level(logging.WARNING):
-        assert vl_convert.vegalite_to_svg(spec, vl_version=version).count("<path") > 5
-    assert caplog.records == [] and len(spec["description"]) > 40
+    assert paths(_figures()[name].to_dict(), version, caplog) > 5
 
 
-@pytest.mark.parametrize("version", ["5.8", "6.4"])
+@both_versions
 def test_the_control_is_valid_in_both_versions_of_vega_lite(page, version, caplog):
     own = controls.measured([own_record()])
-    with caplog.at_level(logging.WARNING):
-        for spec in (page, own.static()):
-            assert vl_convert.vegalite_to_svg(spec, vl_version=version).count("<path") > 20
-    assert caplog.records == []
+    for spec in (page, own.static()):
+        assert paths(spec, version, caplog) > 20
 
 
 def test_a_share_that_arithmetic_hides_is_not_drawn():

@@ -1,10 +1,10 @@
 """What page 06 rests on: measurements by others beat no bound, two questions from practice, control and figures."""
 
-import logging
 
 import numpy as np
 import pytest
-import vl_convert
+from drawing import MIXTRAL as TINY
+from drawing import both_versions, faces, page_says, paths, rows_with_own_model, start
 
 from moe_lib import charts, controls, records
 from moe_lib.hardware import DEVICES, LINKS
@@ -21,9 +21,6 @@ from moe_lib.offload import (
 from moe_lib.steps import decode_step
 
 MIXTRAL, V3, OLMOE = (CATALOG[slug] for slug in ("mixtral-8x7b", "deepseek-v3", "olmoe"))
-TINY = {"model_type": "mixtral", "hidden_size": 1024, "intermediate_size": 3584, "num_hidden_layers": 4,
-        "vocab_size": 32000, "num_attention_heads": 8, "num_key_value_heads": 2, "num_local_experts": 8,
-        "num_experts_per_tok": 2}
 BY_OTHERS = {record.data["key"]: record for record in records.shipped("offloading")}
 AMX = BY_OTHERS["amx"].data["bf16_flops_per_s"]
 
@@ -111,18 +108,18 @@ def test_question_4_six_tokens_a_second_are_as_close_to_the_bound_as_the_project
 # The control
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def offloading():
-    return controls.offloading()
+    return faces("offloading")[0]
 
 
-@pytest.fixture(scope="module")
-def page(offloading):
-    return offloading.static()
+@pytest.fixture
+def page():
+    return faces("offloading")[1]
 
 
 def test_the_control_stands_at_the_24_gb_card(offloading):
-    said = offloading.readout(**{choice.name: choice.start for choice in offloading.choices})
+    said = offloading.readout(**start(offloading))
     assert list(said.values()) == ["3 of 8", "33 %", "253 ms, 3.94 tokens/s", "22.1 ms, 45.2 tokens/s"]
 
 
@@ -154,20 +151,13 @@ def test_what_cannot_be_is_said_and_not_drawn(offloading, page):
 
 def test_the_control_says_the_same_live_and_on_the_page(offloading, page):
     chosen = {"model": "deepseek-v3", "device": "h200", "way": "pcie5-x16", "precision": "fp8", "reuse": 0.45}
-    at = {choice.name: list(choice.options.values()).index(chosen[choice.name]) for choice in offloading.choices}
-    for answer in page["usermeta"]["readouts"]:
-        found = answer["values"]
-        for key in answer["keys"]:
-            found = found[at[key]]
-        assert found == offloading.readout(**chosen)[answer["label"]]
+    assert page_says(page, **chosen) == offloading.readout(**chosen)
     live = offloading.live_spec(**chosen)["datasets"]["card"]
     assert live == [row for row in page["datasets"]["card"] if row["key"] == live[0]["key"]]
 
 
 def test_a_reader_s_model_stands_first_and_the_page_stays_within_its_rows():
-    own = controls.offloading(TINY)
-    assert own.choices[0].start == next(iter(own.choices[0].options.values())) not in CATALOG
-    assert sum(map(len, own.static()["datasets"].values())) <= 5000
+    assert rows_with_own_model(controls.offloading(TINY)) <= 5000
 
 
 # The figures
@@ -185,19 +175,14 @@ def _figures():
     }
 
 
-@pytest.mark.parametrize("version", ["5.8", "6.4"])
+@both_versions
 @pytest.mark.parametrize("name", _figures())
 def test_a_figure_is_valid_in_both_versions_of_vega_lite_and_described(name, version, caplog):
-    spec = _figures()[name].to_dict()
-    with caplog.at_level(logging.WARNING):
-        assert vl_convert.vegalite_to_svg(spec, vl_version=version).count("<path") > 3
-    assert caplog.records == [] and len(spec["description"]) > 40
+    assert paths(_figures()[name].to_dict(), version, caplog) > 3
 
 
-@pytest.mark.parametrize("version", ["5.8", "6.4"])
+@both_versions
 def test_the_control_is_valid_in_both_versions_of_vega_lite(offloading, page, version, caplog):
     live = {"model": "olmoe", "device": "h200", "way": "server-ddr5", "precision": "fp4", "reuse": 0}
-    with caplog.at_level(logging.WARNING):
-        for spec in (page, offloading.live_spec(**live)):
-            assert vl_convert.vegalite_to_svg(spec, vl_version=version).count("<path") > 8
-    assert caplog.records == []
+    for spec in (page, offloading.live_spec(**live)):
+        assert paths(spec, version, caplog) > 8

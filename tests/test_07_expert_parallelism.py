@@ -1,10 +1,9 @@
 """What page 07 rests on: exchanges measured by others, deployments in production, its control and its figures."""
 
-import logging
 
 import numpy as np
 import pytest
-import vl_convert
+from drawing import MIXTRAL, both_versions, faces, page_says, paths, rows_with_own_model, start
 
 from moe_lib import charts, controls, records
 from moe_lib.hardware import DEVICES, LINKS
@@ -24,9 +23,6 @@ from moe_lib.roofline import fit_overhead, step_time
 from moe_lib.routing import sample_routing
 
 V3, H200, PORT = CATALOG["deepseek-v3"], DEVICES["h200"], LINKS["ib-ndr"].bytes_per_s
-MIXTRAL = {"model_type": "mixtral", "hidden_size": 1024, "intermediate_size": 3584, "num_hidden_layers": 4,
-           "vocab_size": 32000, "num_attention_heads": 8, "num_key_value_heads": 2, "num_local_experts": 8,
-           "num_experts_per_tok": 2}
 FITTED = [2, 16, 256, 2048]  # tokens of each GPU
 
 
@@ -120,21 +116,21 @@ def test_a_day_of_tokens_at_the_published_speeds_needs_the_published_nodes():
 # The control
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def parallel():
-    return controls.parallel()
+    return faces("parallel")[0]
 
 
-@pytest.fixture(scope="module")
-def page(parallel):
-    return parallel.static()
+@pytest.fixture
+def page():
+    return faces("parallel")[1]
 
 
 START = {"model": "deepseek-v3", "setup": "H200", "gpus": 8, "attention": 1, "experts": 1, "context": 8192}
 
 
 def test_the_control_stands_at_the_spread_layout_and_fits_the_page(parallel, page):
-    assert {choice.name: choice.start for choice in parallel.choices} == START
+    assert start(parallel) == START
     said = parallel.readout(**START)
     assert said["Layout"] == "DP8+EP8" and said["Sequences that fit"] == "504"
     assert sum(map(len, page["datasets"].values())) <= 5000
@@ -165,28 +161,19 @@ def test_what_cannot_be_says_why_and_draws_nothing(parallel):
 
 def test_both_faces_say_and_draw_the_same(parallel, page):
     chosen = START | {"model": "glm-4.5", "setup": "B200", "gpus": 16, "attention": 4, "context": 32768}
-    at = {choice.name: list(choice.options.values()).index(chosen[choice.name]) for choice in parallel.choices}
-    for answer in page["usermeta"]["readouts"]:
-        found = answer["values"]
-        for key in answer["keys"]:
-            found = found[at[key]]
-        assert found == parallel.readout(**chosen)[answer["label"]]
+    assert page_says(page, **chosen) == parallel.readout(**chosen)
     for data, rows in parallel.live_spec(**chosen)["datasets"].items():
         assert rows and [row for row in rows if row not in page["datasets"][data]] == []
 
 
 def test_a_reader_s_model_stands_first_and_the_page_stays_within_its_rows():
-    own = controls.parallel(MIXTRAL)
-    assert own.choices[0].start == next(iter(own.choices[0].options.values())) not in CATALOG
-    assert sum(map(len, own.static()["datasets"].values())) <= 5000
+    assert rows_with_own_model(controls.parallel(MIXTRAL)) <= 5000
 
 
-@pytest.mark.parametrize("version", ["5.8", "6.4"])
+@both_versions
 def test_the_control_is_valid_in_both_versions_of_vega_lite(parallel, page, version, caplog):
-    with caplog.at_level(logging.WARNING):
-        for spec in (page, parallel.live_spec(**START | {"attention": 2, "experts": 4})):
-            assert vl_convert.vegalite_to_svg(spec, vl_version=version).count("<path") > 20
-    assert caplog.records == []
+    for spec in (page, parallel.live_spec(**START | {"attention": 2, "experts": 4})):
+        assert paths(spec, version, caplog) > 20
 
 
 # The figures
@@ -208,13 +195,10 @@ def _figures():
     }
 
 
-@pytest.mark.parametrize("version", ["5.8", "6.4"])
+@both_versions
 @pytest.mark.parametrize("name", _figures())
 def test_a_figure_is_valid_in_both_versions_of_vega_lite_and_described(name, version, caplog):
-    spec = _figures()[name].to_dict()
-    with caplog.at_level(logging.WARNING):
-        assert vl_convert.vegalite_to_svg(spec, vl_version=version).count("<path") > 5
-    assert caplog.records == [] and len(spec["description"]) > 40
+    assert paths(_figures()[name].to_dict(), version, caplog) > 5
 
 
 def test_the_picture_draws_every_choice_between_its_gpus_and_back():

@@ -1,10 +1,9 @@
 """What page 09 rests on: the valley, published figures against bounds, its control and its figures."""
 
-import logging
 
 import numpy as np
 import pytest
-import vl_convert
+from drawing import both_versions, faces, page_says, paths, start
 
 from moe_lib import charts, controls, records
 from moe_lib.hardware import DEVICES, devices_needed
@@ -88,29 +87,25 @@ def test_a_first_token_on_eight_h20_and_a_token_on_a_cpu_are_as_the_page_answers
 # The control
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def frontier():
-    return controls.plan()
+    return faces("plan")[0]
 
 
-@pytest.fixture(scope="module")
-def page(frontier):
-    return frontier.static()
-
-
-def _start(control, **chosen):
-    return {choice.name: choice.start for choice in control.choices} | chosen
+@pytest.fixture
+def page():
+    return faces("plan")[1]
 
 
 def test_the_frontier_stands_where_the_page_says(frontier):
-    said = frontier.readout(**_start(frontier))
+    said = frontier.readout(**start(frontier))
     assert list(said.values()) == ["TP2xDP4+EP8", "83 sequences", "20 ms", "127 ms", "519", "$ 1.07", "none"]
 
 
 @pytest.mark.parametrize("model", controls.page_09.PLAN_MODELS)
 @pytest.mark.parametrize("gpus, context, tpot", [(8, 8192, 20), (8, 2048, 12), (4, 32768, 60), (2, 8192, 8)])
 def test_the_best_of_the_frontier_is_the_best_of_the_plan(frontier, model, gpus, context, tpot):
-    said = frontier.readout(**_start(frontier, model=model, gpus=gpus, context=context, tpot=tpot))
+    said = frontier.readout(**start(frontier, model=model, gpus=gpus, context=context, tpot=tpot))
     row = plan(CATALOG[model], H200, gpus, context=context, weight_bytes=1, tpot=tpot / 1e3, weight_block=128,
                price_per_hour=2)[0]
     if not row.fits or not row.batch:
@@ -133,30 +128,25 @@ def test_dots_and_crosses_of_the_page_are_steps_of_their_layouts(page):
 
 def test_the_frontier_says_the_same_live_and_on_the_page(frontier, page):
     chosen = {"model": "qwen3-235b-a22b", "device": "b200", "gpus": 8, "context": 2048, "tpot": 15, "price": 3}
-    at = {choice.name: list(choice.options.values()).index(chosen[choice.name]) for choice in frontier.choices}
-    for answer in page["usermeta"]["readouts"]:
-        found = answer["values"]
-        for key in answer["keys"]:
-            found = found[at[key]]
-        assert found == frontier.readout(**chosen)[answer["label"]]
+    assert page_says(page, **chosen) == frontier.readout(**chosen)
     live = frontier.live_spec(**chosen)["datasets"]
     for name in ("line", "full", "barred"):
         assert live[name] == [row for row in page["datasets"][name] if row["key"] == "qwen3-235b-a22b|b200|8|2048"]
 
 
 def test_the_frontier_says_what_cannot_be_and_why(frontier):
-    chosen = _start(frontier, model="qwen3-235b-a22b")
+    chosen = start(frontier, model="qwen3-235b-a22b")
     written = frontier.live_spec(**chosen)["datasets"]["barred"][0]["text"].replace("\n", " ")
     assert frontier.readout(**chosen)["Cannot be"] == "4 of 16 layouts"
     assert written.endswith("leaves 192 each, no whole blocks of 128")
-    alone = frontier.readout(**_start(frontier, gpus=2))
+    alone = frontier.readout(**start(frontier, gpus=2))
     assert alone["Best layout"] == "does not fit" and alone["Cannot be"] == "all: 5 GPUs needed"
-    assert frontier.readout(**_start(frontier, tpot=0.5))["Best layout"] == "none meets the target"
+    assert frontier.readout(**start(frontier, tpot=0.5))["Best layout"] == "none meets the target"
 
 
 def test_a_layout_that_cannot_be_is_grey_and_never_the_best():
     own = controls.plan(ODD)
-    chosen = _start(own, gpus=8)
+    chosen = start(own, gpus=8)
     drawn = own.live_spec(**chosen)["datasets"]
     grey = {row["layout"] for row in drawn["line"] if row["series"] == charts.CANNOT_BE}
     assert {name.partition("+")[0] for name in grey} == {"TP8", "TP4xDP2"}  # 10 heads
@@ -181,13 +171,10 @@ def _valley():
                          {name: of.crossings for name, of in found.items()}, ("V3", "Llama 70B"))
 
 
-@pytest.mark.parametrize("version", ["5.8", "6.4"])
+@both_versions
 def test_figures_and_control_are_valid_in_both_versions_of_vega_lite(frontier, page, version, caplog):
-    with caplog.at_level(logging.WARNING):
-        for spec in (_valley().to_dict(), page, frontier.live_spec(**_start(frontier, tpot=17, context=5000))):
-            assert vl_convert.vegalite_to_svg(spec, vl_version=version).count("<path") > 10
-            assert len(spec["description"]) > 40
-    assert caplog.records == []
+    for spec in (_valley().to_dict(), page, frontier.live_spec(**start(frontier, tpot=17, context=5000))):
+        assert paths(spec, version, caplog) > 10
 
 
 def test_the_valley_writes_how_far_the_dense_model_wins():

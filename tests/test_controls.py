@@ -2,39 +2,32 @@
 
 import itertools
 import json
-import logging
 import re
 from datetime import UTC, datetime
 
 import pytest
-import vl_convert
+from drawing import MIXTRAL, both_versions, drawn, faces, page_says, paths, start
 
 from moe_lib import controls
 from moe_lib.hardware import DEVICES
 from moe_lib.models import CATALOG
 from moe_lib.steps import decode_step
 
-MIXTRAL = {"model_type": "mixtral", "hidden_size": 1024, "intermediate_size": 3584, "num_hidden_layers": 4,
-           "vocab_size": 32000, "num_attention_heads": 8, "num_key_value_heads": 2, "num_local_experts": 8,
-           "num_experts_per_tok": 2}
 
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def workshop():
-    return controls.workshop()
+    return faces("workshop")[0]
 
 
-@pytest.fixture(scope="module")
-def page(workshop):
-    return workshop.static()
+@pytest.fixture
+def page():
+    return faces("workshop")[1]
 
 
-@pytest.fixture(scope="module", params=["workshop", "memory_bill", "wall", "coverage", "speculation", "roofline",
-                                        "offloading", "context", "chunks"])
-def faces(request):
+@pytest.fixture(params=sorted(set(controls.__all__) - {"predict"}))
+def both(request):
     """(a control, the page's face of it)."""
-    control = getattr(controls, request.param)()
-    return control, control.static()
+    return faces(request.param)
 
 
 def widgets_of(view, kind):
@@ -44,7 +37,7 @@ def widgets_of(view, kind):
 
 
 def test_the_workshop_stands_at_the_worked_example(workshop):
-    said = workshop.readout(**{choice.name: choice.start for choice in workshop.choices})
+    said = workshop.readout(**start(workshop))
     assert said["Experts touched"] == "222 of 256 (87 %)" and said["Read in a step"] == "1,169 GB"
     assert said["Tokens per expert"].startswith("2.0") and said["Intensity"] == "4.0 FLOP/byte"
 
@@ -61,20 +54,15 @@ def test_rows_of_the_page_are_what_decode_step_computes(page):
         assert row["moe"] == pytest.approx(step.intensity, rel=1e-4)
 
 
-def test_both_faces_say_the_same_for_the_same_settings(faces):
-    control, page = faces
-    position = {choice.name: len(choice.options) // 3 for choice in control.choices}
-    chosen = {choice.name: list(choice.options.values())[position[choice.name]] for choice in control.choices}
-    for answer in page["usermeta"]["readouts"]:
-        found = answer["values"]
-        for key in answer["keys"]:
-            found = found[position[key]]
-        assert found == control.readout(**chosen)[answer["label"]]
+def test_both_faces_say_the_same_for_the_same_settings(both):
+    control, page = both
+    chosen = {choice.name: list(choice.options.values())[len(choice.options) // 3] for choice in control.choices}
+    assert page_says(page, **chosen) == control.readout(**chosen)
 
 
-def test_a_page_carries_no_more_rows_than_declared(faces):
-    _, page = faces
-    assert sum(map(len, page["datasets"].values())) <= 5000
+def test_a_page_carries_no_more_rows_than_declared(both):
+    _, page = both
+    assert sum(map(len, page["datasets"].values())) <= 5000 and len(json.dumps(page)) < 600_000
     answers = [json.dumps(reading["values"]).count('"') // 2 for reading in page["usermeta"]["readouts"]]
     assert max(answers) <= 12000
 
@@ -84,20 +72,18 @@ def test_both_faces_draw_the_same_rows_for_the_same_settings(workshop, page):
     assert live == [row for row in page["datasets"]["curve"] if (row["model"], row["precision"]) == ("glm-4.5", "fp8")]
 
 
-@pytest.mark.parametrize("version", ["5.8", "6.4"])
+@both_versions
 def test_the_chart_is_valid_in_both_versions_of_vega_lite(workshop, page, version, caplog):
-    with caplog.at_level(logging.WARNING):
-        for spec in (page, workshop.live_spec(model="olmoe", precision="fp4", device="h100", batch=100)):
-            assert vl_convert.vegalite_to_svg(spec, vl_version=version).count("<path") > 10
-    assert caplog.records == []
+    for spec in (page, workshop.live_spec(model="olmoe", precision="fp4", device="h100", batch=100)):
+        assert paths(spec, version, caplog) > 10
 
 
-def test_the_live_picture_is_the_chart_compiled_anew_for_each_setting(faces):
-    control, _ = faces
-    control.svg(**{choice.name: choice.start for choice in control.choices})
+def test_the_live_picture_is_the_chart_compiled_anew_for_each_setting(both):
+    control, _ = both
+    control.svg(**start(control))
     other = {choice.name: list(choice.options.values())[-1] for choice in control.choices}
-    anew = vl_convert.vegalite_to_svg(control.live_spec(**other), vl_version="5.8")
-    marks = [re.findall(r' d="([^"]+)"|>([^<>]+)<', drawn) for drawn in (control.svg(**other), anew)]
+    anew = drawn(control.live_spec(**other))
+    marks = [re.findall(r' d="([^"]+)"|>([^<>]+)<', svg) for svg in (control.svg(**other), anew)]
     assert marks[0] == marks[1] and len(marks[0]) > 10
 
 
@@ -150,12 +136,12 @@ def test_an_upload_that_is_no_config_is_refused_in_a_short_sentence(content):
 def test_a_quantization_that_is_not_read_is_told_in_the_bill():
     config = MIXTRAL | {"quantization_config": {"quant_method": "modelopt"}}
     control = controls.memory_bill(config)
-    assert "assumed" in control.readout(**{choice.name: choice.start for choice in control.choices})["Bytes a weight"]
+    assert "assumed" in control.readout(**start(control))["Bytes a weight"]
 
 
 def test_a_reader_s_own_model_has_a_line_and_a_readout_in_speculation():
     control = controls.speculation(MIXTRAL)
-    said = control.readout(**{choice.name: choice.start for choice in control.choices})
+    said = control.readout(**start(control))
     assert any("yours" in label for label in said)
 
 
