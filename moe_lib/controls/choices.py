@@ -11,6 +11,7 @@ from ..two_faces import HALF_OCTAVES, Choice
 
 PRECISIONS = {"BF16": "bf16", "FP8": "fp8", "4-bit": "fp4"}
 WEIGHT_BYTES = {"bf16": 2, "fp8": 1, "fp4": 0.5}
+FP8_BLOCK = 128  # weights along a side that share a scale, as DeepSeek-V3's release has them
 SKEWS = {"uniform": 0, "1/√rank": 0.5, "1/rank": 1}
 COMPUTING = {slug: device for slug, device in DEVICES.items() if "bf16" in device.peak_flops_per_s}  # peak published
 PLATE = {"plate-deepseek-v3": from_counts("DeepSeek-V3, rounded counts", 671e9, 37e9, 256, 8),

@@ -15,6 +15,46 @@ TIMED_PRECISIONS = {"BF16": "bf16", "FP8": "fp8", "FP8 in blocks": "fp8_block"}
 TIMED_MODELS = ("deepseek-v3", "qwen3-235b-a22b", "qwen3-30b-a3b", "mixtral-8x7b")
 
 
+def _at(layer, tokens):
+    where = np.flatnonzero(np.array(layer["num_tokens"]) == tokens)
+    return f"{charts.digits(kernels.over_limit(layer)[where[0]])} times" if where.size else "not timed"
+
+
+def _closest(layer):
+    over = np.where(kernels.impossible(layer), np.inf, kernels.over_limit(layer))
+    return f"{charts.digits(over.min())} times, at {layer['num_tokens'][over.argmin()]:,} tokens"
+
+
+def _constants(layer):
+    t0, efficiency = layer["fitted"]
+    return f"{1e6 * t0:.0f} µs and {efficiency:.2f}"
+
+
+def _off(layer):
+    if not kernels.trusted(layer).any():
+        return "never near"
+    return f"{charts.digits(100 * kernels.error([layer], layer['fitted']))} % up to {kernels.LARGEST} tokens"
+
+
+def _defects(layer):
+    many = int(kernels.impossible(layer).sum())
+    slowly = f"slow: above {kernels.SLOW} times at every batch up to 256" if kernels.slow(layer) else "none"
+    return f"{many} of {len(layer['num_tokens'])} times, below the limit" if many else slowly
+
+
+def _timed_layers():
+    """{setting: layer, with the constants of its framework and who timed it}."""
+    layers = {}
+    for record in kernels.timed():
+        of = record.data
+        if of.get("exponent", 1.01) == 1.01:
+            family = of["framework"].split()[0]
+            key = "|".join([of["device"], family, of["dtype"], of["model"], of["distribution"]])
+            if key not in layers:  # H200 has one layer of a newer, defective SGLang too
+                layers[key] = of | {"fitted": kernels.constants(family), "timed_by": f"NVIDIA, {of['framework']}"}
+    return layers
+
+
 def measured(own=None):
     """Measured times of one layer over their limit and over two fitted constants; a reader's own machine beside them.
 
@@ -37,14 +77,7 @@ def measured(own=None):
     >>> print(said["Closest to its limit"], "|", said["Two constants"], "|", said["They are off by"])
     1.13 times, at 16 tokens | 31 µs and 0.81 | 10.6 % up to 512 tokens
     """
-    layers, sources, mine = {}, {}, {}
-    for record in kernels.timed():
-        of = record.data
-        if of.get("exponent", 1.01) == 1.01:
-            family = of["framework"].split()[0]
-            key = "|".join([of["device"], family, of["dtype"], of["model"], of["distribution"]])
-            if key not in layers:  # H200 has one layer of a newer, defective SGLang too
-                layers[key], sources[key] = of | {"fitted": kernels.constants(family)}, f"NVIDIA, {of['framework']}"
+    layers, mine = _timed_layers(), {}  # mine: {name: what was measured} of a reader's own
 
     def add(found):
         names = []
@@ -52,8 +85,9 @@ def measured(own=None):
             if "touched" in record.data:
                 layer, name = kernels.from_bench(record), f"{record.what}, {record.on}"
                 names.append(f"{name} ({len(mine) + 1})" if name in mine else name)
-                layers[names[-1]] = layer | {"fitted": kernels.fit([kernels.first(layer, 32)])}
-                sources[names[-1]], mine[names[-1]] = f"this machine, {record.software}", record.what
+                layers[names[-1]] = layer | {"fitted": kernels.fit([kernels.first(layer, 32)]),
+                                             "timed_by": f"this machine, {record.software}"}
+                mine[names[-1]] = record.what
         if not names:
             raise ValueError("no record of a timed layer: run python -m moe_lib.bench --only moe_decode")
         return next((name for name in names if mine[name] == "moe_decode"), names[0])
@@ -78,43 +112,19 @@ def measured(own=None):
     def said(say):
         def checked(device, framework, precision, model, routing):
             key = key_of(device, framework, precision, model, routing)
-            return say(layers[key], sources[key]) if key in layers else "not timed"
+            return say(layers[key]) if key in layers else "not timed"
 
         return checked
 
-    def at(tokens):
-        def say(layer, _):
-            where = np.flatnonzero(np.array(layer["num_tokens"]) == tokens)
-            return f"{charts.digits(kernels.over_limit(layer)[where[0]])} times" if where.size else "not timed"
-
-        return said(say)
-
-    def closest(layer, _):
-        over = np.where(kernels.impossible(layer), np.inf, kernels.over_limit(layer))
-        return f"{charts.digits(over.min())} times, at {layer['num_tokens'][over.argmin()]:,} tokens"
-
-    def off(layer, _):
-        if not kernels.trusted(layer).any():
-            return "never near"
-        miss = 100 * kernels.error([layer], layer["fitted"])
-        return f"{charts.digits(miss)} % up to {kernels.LARGEST} tokens"
-
-    def defects(layer, _):
-        many = int(kernels.impossible(layer).sum())
-        slowly = f"slow: above {kernels.SLOW} times at every batch up to 256" if kernels.slow(layer) else "none"
-        return f"{many} of {len(layer['num_tokens'])} times, below the limit" if many else slowly
-
     readouts = {
-        "Timed by": said(lambda layer, source: source),
-        "Layer": said(lambda layer, _: "{num_experts} experts of {d_model:,} × {d_expert:,}, {top_k} chosen".format(
-            **layer)),
-        "At one token, over the limit": at(1),
-        "Closest to its limit": said(closest),
-        "At 512 tokens": at(512),
-        "Two constants": said(lambda layer, _: "{:.0f} µs and {:.2f}".format(1e6 * layer["fitted"][0],
-                                                                             layer["fitted"][1])),
-        "They are off by": said(off),
-        "Not to be trusted": said(defects),
+        "Timed by": said(lambda layer: layer["timed_by"]),
+        "Layer": said("{num_experts} experts of {d_model:,} × {d_expert:,}, {top_k} chosen".format_map),
+        "At one token, over the limit": said(lambda layer: _at(layer, 1)),
+        "Closest to its limit": said(_closest),
+        "At 512 tokens": said(lambda layer: _at(layer, 512)),
+        "Two constants": said(_constants),
+        "They are off by": said(_off),
+        "Not to be trusted": said(_defects),
     }
     devices = {name: name for name in mine} | {DEVICES[slug].name: slug for slug in TIMED_ON}
     choices = [Choice("device", "Machine", devices, start or "h200", upload="moe_bench.jsonl", reads=parse),

@@ -10,12 +10,11 @@ from ..hardware import DEVICES, LINKS
 from ..parallel import Layout, layout_sequences, link_time, problems, rank_resident_bytes, rank_step
 from ..roofline import step_time
 from ..two_faces import HALF_OCTAVES, Choice, TwoFaces
-from .choices import Models, numbered
+from .choices import FP8_BLOCK, Models, numbered
 
 SPREAD_MODELS = ("deepseek-v3", "qwen3-235b-a22b", "mixtral-8x7b", "glm-4.5")
 SPREAD_ON = {"H800": ("h800", "nvlink-h800"), "H200": ("h200", "nvlink4"), "B200": ("b200", "nvlink5")}
 SPREAD_KEY = ("model", "setup", "gpus", "attention", "experts", "context")
-FP8_BLOCK = 128  # weights that share a scale, as DeepSeek-V3's release has them
 
 
 def parallel(config=None):

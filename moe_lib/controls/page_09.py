@@ -12,7 +12,7 @@ from ..parallel import layout_sequences, layouts, problems
 from ..plan import cost_per_million_tokens, time_per_token, time_to_first_token
 from ..steps import resident_bytes
 from ..two_faces import Choice, TwoFaces
-from .choices import COMPUTING, Models, device_choice, numbered
+from .choices import COMPUTING, FP8_BLOCK, Models, device_choice, numbered
 
 PLAN_MODELS = ("deepseek-v3", "qwen3-235b-a22b", "glm-4.5", "mixtral-8x7b")
 PLAN_ON = ("h100", "h200", "b200", "mi300x")
@@ -21,6 +21,39 @@ PLAN_CONTEXTS = (2048, 8192, 32768)
 PLAN_TARGETS = (8, 10, 12, 15, 20, 25, 30, 40, 60, 100)  # milliseconds a token
 PLAN_PRICES = (1, 2, 3, 4, 6)  # a GPU-hour
 MOST_PLANNED = 65536  # sequences
+
+
+def _lines(model, device, gpus, context):
+    """{GPUs that share the attention: (layout, why not, seconds of steps of 1, 2, .. the most sequences)}."""
+    found = {}
+    for layout in sorted(layouts(model, gpus), key=lambda layout: layout.expert_tp):
+        why = problems(model, layout, weight_block=FP8_BLOCK)
+        if layout.attention_tp in found and (why or not found[layout.attention_tp][1]):
+            continue
+        most = layout_sequences(model, layout, device.usable_bytes, weight_bytes=1, context=context)
+        batches = np.arange(1, min(most, MOST_PLANNED) + 1)
+        seconds = time_per_token(model, batches, layout, device, context=context, weight_bytes=1)
+        found[layout.attention_tp] = layout, why, seconds
+    return {tp: line for tp, line in found.items() if line[2].size}
+
+
+def _best(lines, gpus, target):
+    """(layout, sequences, seconds a step) with most tokens/s of the layouts that can be; None if none is in time."""
+    found = []
+    for layout, why, seconds in lines.values():
+        sequences = int(np.searchsorted(seconds, target, "right"))
+        if sequences and not why:
+            found.append((layout, sequences, seconds[sequences - 1]))
+    return max(found, key=lambda point: (round(point[1] / point[2] / gpus, 6), -point[0].expert_tp), default=None)
+
+
+def _barred(model, device, gpus, fits):
+    """(how many layouts cannot be, why not in sentences)."""
+    if not fits:
+        needed = devices_needed(resident_bytes(model, weight_bytes=1), device)
+        return f"all: {needed:,} GPUs needed", ["fewer cannot hold the weights"]
+    found = [problems(model, layout, weight_block=FP8_BLOCK) for layout in layouts(model, gpus)]
+    return f"{sum(map(bool, found))} of {len(found)} layouts", list(dict.fromkeys(itertools.chain.from_iterable(found)))
 
 
 def plan(config=None):
@@ -51,36 +84,13 @@ def plan(config=None):
 
     @functools.lru_cache(maxsize=4096)
     def lines(model, device, gpus, context):
-        """{GPUs that share the attention: (layout, why not, seconds of steps of 1, 2, .. the most sequences)}."""
-        found, of = {}, models[model]
-        for layout in sorted(layouts(of, gpus), key=lambda layout: layout.expert_tp):
-            why = problems(of, layout, weight_block=128)
-            if layout.attention_tp in found and (why or not found[layout.attention_tp][1]):
-                continue
-            most = layout_sequences(of, layout, DEVICES[device].usable_bytes, weight_bytes=1, context=context)
-            batches = np.arange(1, min(most, MOST_PLANNED) + 1)
-            found[layout.attention_tp] = layout, why, time_per_token(of, batches, layout, DEVICES[device],
-                                                                     context=context, weight_bytes=1)
-        return {tp: line for tp, line in found.items() if line[2].size}
+        return _lines(models[model], DEVICES[device], gpus, context)
 
     def best(model, device, gpus, context, tpot):
-        """(layout, sequences, seconds a step) with most tokens/s of the layouts that can be; None if none is."""
-        found = []
-        for layout, why, seconds in lines(model, device, gpus, context).values():
-            sequences = int(np.searchsorted(seconds, tpot / 1e3, "right"))
-            if sequences and not why:
-                found.append((layout, sequences, seconds[sequences - 1]))
-        return max(found, key=lambda point: (round(point[1] / point[2] / gpus, 6), -point[0].expert_tp), default=None)
+        return _best(lines(model, device, gpus, context), gpus, tpot / 1e3)
 
     def barred(model, device, gpus, context):
-        """(how many layouts cannot be, why not in sentences)."""
-        of = models[model]
-        if not lines(model, device, gpus, context):
-            needed = devices_needed(resident_bytes(of, weight_bytes=1), DEVICES[device])
-            return f"all: {needed:,} GPUs needed", ["fewer cannot hold the weights"]
-        found = [problems(of, layout, weight_block=128) for layout in layouts(of, gpus)]
-        return (f"{sum(map(bool, found))} of {len(found)} layouts",
-                list(dict.fromkeys(itertools.chain.from_iterable(found))))
+        return _barred(models[model], DEVICES[device], gpus, fits=bool(lines(model, device, gpus, context)))
 
     def tables(selection):
         line, full, ring, grey, target = [], [], [], [], charts.rows(
