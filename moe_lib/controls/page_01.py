@@ -20,6 +20,32 @@ def params_words(count):
     return f"{count / 1e9:,.1f}B" if count >= 1e9 else f"{count / 1e6:,.1f}M"
 
 
+def _items(model, weight_bytes):
+    """The weights, item by item, each starting where the last one ends, GB."""
+    start, parts = 0, part_bytes(model, weight_bytes)
+    read_of = {"routed_experts": model.top_k / model.num_experts, "embedding": float(model.tied_embeddings)}
+    for order, (item, of) in enumerate(BILL.items()):
+        size = sum(parts[part] for part in of) / 1e9
+        used = sum(parts[part] * read_of.get(part, 1) for part in of) / 1e9
+        series = item if item == "routed experts" else "always used"
+        if size:
+            yield {"order": order, "label": f"{item}: {amount(1e9 * size)}", "series": series,
+                   "start": start, "end": start + size, "used": start + used}
+        start += size
+
+
+def _per_weight(model, weight_bytes):
+    mean = resident_bytes(model, weight_bytes=weight_bytes) / model.total_params
+    assumed = weight_bytes is None and "assumed" in model.released_precision
+    return charts.digits(mean) + (", BF16 assumed" if assumed else "")
+
+
+def _per_token(model):
+    text = f"{'at most ' if model.kv_is_upper_bound else ''}{model.kv_bytes_per_token():,.0f} B"
+    fixed = model.state_bytes_per_sequence / 1e6
+    return f"{text}, and {charts.digits(fixed)} MB a sequence" if fixed else text
+
+
 def memory_bill(config=None):
     """What must be held: parameters by part and caches, and how many devices hold them.
 
@@ -44,24 +70,12 @@ def memory_bill(config=None):
     """
     models, weight_bytes = Models(config), {"released": None, **WEIGHT_BYTES}
 
-    def bill(name, precision):
-        model, start = models[name], 0
-        parts = part_bytes(model, weight_bytes[precision])
-        read_of = {"routed_experts": model.top_k / model.num_experts, "embedding": float(model.tied_embeddings)}
-        for order, (item, of) in enumerate(BILL.items()):
-            size = sum(parts[part] for part in of) / 1e9
-            used = sum(parts[part] * read_of.get(part, 1) for part in of) / 1e9
-            series = item if item == "routed experts" else "always used"
-            if size:
-                yield {"key": f"{name}|{precision}", "order": order, "label": f"{item}: {amount(1e9 * size)}",
-                       "series": series, "start": start, "end": start + size, "used": start + used}
-            start += size
-
     def tables(selection):
         items, devices = [], []
         for name, precision in itertools.product(selection["model"], selection["precision"]):
-            model, weights = models[name], list(bill(name, precision))
-            items += itertools.chain.from_iterable(charts.rows(**item) for item in weights)
+            model, weights = models[name], list(_items(models[name], weight_bytes[precision]))
+            for item in weights:
+                items += charts.rows(key=f"{name}|{precision}", **item)
             for sequences, context in itertools.product(selection["sequences"], selection["context"]):
                 cache, start = model.kv_bytes_per_sequence(context) + model.state_bytes_per_sequence, weights[-1]["end"]
                 read = model.kv_bytes_read(context) + model.state_bytes_per_sequence
@@ -77,18 +91,6 @@ def memory_bill(config=None):
     def resident(model, precision, sequences, context):
         return resident_bytes(models[model], weight_bytes=weight_bytes[precision], sequences=sequences, context=context)
 
-    def per_weight(model, precision):
-        of = models[model]
-        mean = resident_bytes(of, weight_bytes=weight_bytes[precision]) / of.total_params
-        assumed = precision == "released" and "assumed" in of.released_precision
-        return charts.digits(mean) + (", BF16 assumed" if assumed else "")
-
-    def per_token(model):
-        of = models[model]
-        text = f"{'at most ' if of.kv_is_upper_bound else ''}{of.kv_bytes_per_token():,.0f} B"
-        fixed = of.state_bytes_per_sequence / 1e6
-        return f"{text}, and {charts.digits(fixed)} MB a sequence" if fixed else text
-
     readouts = {
         "Parameters": lambda model: params_words(models[model].total_params),
         "Active": lambda model: params_words(models[model].active_params),
@@ -97,8 +99,8 @@ def memory_bill(config=None):
             resident(model, precision, sequences, context)),
         "Read by one token": lambda model, precision, context: charts.gigabytes(
             decode_step(models[model], 1, weight_bytes=weight_bytes[precision], context=context).bytes_read),
-        "Cache per token": per_token,
-        "Bytes a weight": per_weight,
+        "Cache per token": lambda model: _per_token(models[model]),
+        "Bytes a weight": lambda model, precision: _per_weight(models[model], weight_bytes[precision]),
         "Devices needed": lambda model, precision, device, sequences, context: (
             f"{devices_needed(resident(model, precision, sequences, context), DEVICES[device]):,}"),
     }

@@ -24,6 +24,21 @@ OFFLOADED_POINTS = 17
 OFFLOADED_KEY = ("model", "device", "way", "precision", "reuse")
 
 
+def _possible(device, way):
+    return way != "nvlink-c2c" or device.host_link == "nvlink-c2c"
+
+
+def _seconds(model, device, way, weight_bytes, hit_rate):
+    """Seconds of a token whose missing experts are copied over a link, or computed by a host."""
+    step = decode_step(model, 1, weight_bytes=weight_bytes, context=OFFLOADED_CONTEXT).bytes_read
+    outside = {"weight_bytes": weight_bytes, "hit_rate": hit_rate}
+    if way not in LINKS:
+        here = (step - missed_bytes(model, **outside)) / device.bandwidth_bytes_per_s
+        return host_time(model, DEVICES[way].bandwidth_bytes_per_s, HOST_FLOPS_PER_S, compute_time=here, **outside)
+    rate = min(LINKS[way].bytes_per_s, LINKS[device.host_link].bytes_per_s)
+    return token_time(model, rate, compute_time=step / device.bandwidth_bytes_per_s, **outside)
+
+
 def offloading(config=None):
     """Time of a token whose experts live outside the card, against the share of them that the card holds.
 
@@ -66,28 +81,15 @@ def offloading(config=None):
     def hits(model, reuse, slots):
         return np.array([hit_rate(model, reuse, n) for n in np.atleast_1d(slots).tolist()])
 
-    def possible(device, way):
-        return way != "nvlink-c2c" or DEVICES[device].host_link == "nvlink-c2c"
-
-    def rate(device, way):
-        return min(LINKS[way].bytes_per_s, LINKS[DEVICES[device].host_link].bytes_per_s)
-
     def seconds(model, device, way, precision, reuse, slots):
-        of, weight_bytes, hit = models[model], WEIGHT_BYTES[precision], hits(model, reuse, slots)
-        step = decode_step(of, 1, weight_bytes=weight_bytes, context=OFFLOADED_CONTEXT).bytes_read
-        outside = {"weight_bytes": weight_bytes, "hit_rate": hit}
-        if way not in LINKS:
-            here = (step - missed_bytes(of, **outside)) / DEVICES[device].bandwidth_bytes_per_s
-            return host_time(of, DEVICES[way].bandwidth_bytes_per_s, HOST_FLOPS_PER_S, compute_time=here, **outside)
-        here = step / DEVICES[device].bandwidth_bytes_per_s
-        return token_time(of, rate(device, way), compute_time=here, **outside)
+        return _seconds(models[model], DEVICES[device], way, WEIGHT_BYTES[precision], hits(model, reuse, slots))
 
     def tables(selection):
         curve, cards = [], []
         ways = dict.fromkeys([*selection["way"], "server-ddr5"])
         for chosen in itertools.product(*({**selection, "way": ways}[name] for name in OFFLOADED_KEY)):
             model, device, way, precision, reuse = chosen
-            if not possible(device, way):
+            if not _possible(DEVICES[device], way):
                 continue
             of, held = models[model], card(model, device, precision)
             steps = np.rint(np.linspace(of.top_k, of.num_experts, OFFLOADED_POINTS - 1))
@@ -101,7 +103,7 @@ def offloading(config=None):
     def told(say):
         """Say it for whole slots held, or why nothing can be said."""
         def checked(model, device, way, precision, reuse):
-            if not possible(device, way):
+            if not _possible(DEVICES[device], way):
                 return "cannot be: this card has no NVLink-C2C"
             held = card(model, device, precision)
             return say(model, device, way, precision, reuse, held) if held >= 0 else "cannot be: the rest does not fit"
