@@ -2,6 +2,8 @@
 
 import numpy as np
 
+ABOVE_ZERO = float(np.nextafter(0, 1))  # as `low`: positive numbers only
+
 
 def require(name, value, low=None, high=None, *, whole=False, one=False):
     """The numbers of `value` in full width, or ValueError unless every one is finite and within [low, high].
@@ -37,6 +39,9 @@ def require(name, value, low=None, high=None, *, whole=False, one=False):
     >>> require("batch", 1.5, 0, whole=True)
     Traceback (most recent call last):
     ValueError: batch must be whole and at least 0, got 1.5
+    >>> require("bandwidth", 0, ABOVE_ZERO)
+    Traceback (most recent call last):
+    ValueError: bandwidth must be above 0, got 0
     """
     try:
         numbers = np.asarray(value)
@@ -66,5 +71,5 @@ def _first_bad(array, allowed):
 
 def _range(low, high):
     if high is None:
-        return "a number" if low is None else f"at least {low}"
+        return "a number" if low is None else "above 0" if low == ABOVE_ZERO else f"at least {low}"
     return f"at most {high}" if low is None else f"within {low}..{high}"

@@ -27,7 +27,7 @@ class Placement(NamedTuple):
     max_over_mean : ndarray [L]
         Load of the fullest GPU over the mean: 1 is even.
     lower_bound : ndarray [L]
-        No placement of these replicas on this many GPUs is more even.
+        No choice of replicas for as many slots, placed on as many GPUs, is more even.
     """
 
     expert_of_slot: np.ndarray

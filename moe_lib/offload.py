@@ -6,8 +6,8 @@ experts that are found in the cache. A *trace* is the sequence of experts that o
 
 import numpy as np
 
-from ._arguments import require
-from .roofline import ABOVE_ZERO, transfer_time
+from ._arguments import ABOVE_ZERO, require
+from .roofline import transfer_time
 from .routing import experts_touched, sample_routing
 from .steps import bytes_per_weight, one_model, part_bytes, resident_bytes
 

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._arguments import require
+from ._arguments import ABOVE_ZERO, require
 from .parallel import Layout, layout_sequences, layouts, link_time, problems, rank_prefill, rank_step
-from .roofline import ABOVE_ZERO, step_time
+from .roofline import step_time
 from .steps import bytes_per_weight, decode_step
 
 

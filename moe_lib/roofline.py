@@ -4,12 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._arguments import require
+from ._arguments import ABOVE_ZERO, require
 from .models import MoEModel
 from .routing import batch_for_tokens_per_expert, independent_tokens
 from .steps import decode_step
-
-ABOVE_ZERO = np.nextafter(0, 1)
 
 
 class Bounds(NamedTuple):

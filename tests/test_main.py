@@ -263,7 +263,7 @@ def test_the_list_names_every_model_device_and_link(capsys):
     (["jamba", "--tpot-ms", 0], "--tpot-ms must be at least 1e-06, got 0.0"),
     (["jamba", "--price", -1], "price_per_hour must be at least 0, got -1.0"),
     (["jamba", "--overhead", "3"], "--overhead must be two numbers, T0_MS,EFFICIENCY, got '3'"),
-    (["jamba", "--overhead", "3,0"], "efficiency of overhead must be at least"),
+    (["jamba", "--overhead", "3,0"], "efficiency of overhead must be above 0, got 0"),
     (["jamba", "--prompt", 0], "prompt must be whole and at least 1, got 0"),
     (["jamba", "--chunk", 0], "chunk must be whole and at least 1, got 0"),
     (["jamba", "--weight-block", 0], "weight_block must be whole and at least 1, got 0"),

@@ -278,7 +278,7 @@ def test_independent_traces_meet_their_popularity():
 
 
 @pytest.mark.parametrize(("call", "message"), [
-    (lambda: transfer_time(1, 0), "bandwidth must be at least"),
+    (lambda: transfer_time(1, 0), "bandwidth must be above 0, got 0"),
     (lambda: token_time(V3, 64e9, hit_rate=1.5), r"hit_rate must be within 0..1, got 1.5"),
     (lambda: token_time(V3, 64e9, overlap=2), r"overlap must be within 0..1, got 2"),
     (lambda: token_time(V3, 64e9, wasted=-1), "wasted must be at least 0, got -1"),
@@ -286,7 +286,7 @@ def test_independent_traces_meet_their_popularity():
     (lambda: lru_hit_rates([0, 8], 8), "trace must be whole and within 0..7, got 8"),
     (lambda: lru_hit_rates([0.5], 8), "trace must be whole and within 0..7, got 0.5"),
     (lambda: optimal_hit_rates([-1], 8), "trace must be whole and within 0..7, got -1"),
-    (lambda: che_hit_rate([0, 0], 1), "sum of popularity must be at least"),
+    (lambda: che_hit_rate([0, 0], 1), "sum of popularity must be above 0, got 0"),
     (lambda: che_hit_rate([1, 1], 3), r"cache_size must be within 0..2, got 3"),
     (lambda: che_hit_rate([9, 1, 1], 1, top_k=2), "share of an expert must be within 0..0.5"),
     (lambda: che_hit_rate([], 0), "experts in popularity must be at least 1"),

@@ -242,7 +242,7 @@ def test_the_fit_keeps_its_overhead_non_negative():
     (lambda: compute_bound_batch(V3, H200, context=-1), r"context must be at least 0, got -1"),
     (lambda: compute_bound_batch(V3, H200, context=[1, 2]), r"context must be one number, got \[1, 2\]"),
     (lambda: speculation_gain(V3, 1, 0.8, H200, draft=None), r"draft must be a number .* got None"),
-    (lambda: fit_overhead([1, 2], [1, 0]), r"measured_s must be at least .*, got 0"),
+    (lambda: fit_overhead([1, 2], [1, 0]), r"measured_s must be above 0, got 0"),
     (lambda: fit_overhead([1, 1], [1, 2]), r"two or more different limits"),
     (lambda: fit_overhead([1, 2, 3], [1, 2]), r"limit_s and measured_s must be equally long"),
 ])

@@ -8,6 +8,7 @@ import numpy as np
 from .. import charts
 from ..hardware import DEVICES, LINKS
 from ..offload import expert_slots, host_time, missed_bytes, reuse_hit_rate, token_time
+from ..records import shipped
 from ..steps import decode_step
 from ..two_faces import Choice, TwoFaces
 from .choices import PRECISIONS, WEIGHT_BYTES, Models
@@ -19,7 +20,6 @@ WAYS = {"copied, PCIe 3": "pcie3-x16", "copied, PCIe 4": "pcie4-x16", "copied, P
         "computed, server host": "server-ddr5"}
 REUSES = {"none": 0, "0.15": 0.15, "0.45": 0.45}  # about Mixtral's middle layer and Qwen3-30B-A3B's
 OFFLOADED_CONTEXT = 4096  # one sequence
-HOST_FLOPS_PER_S = 21.3e12  # one Xeon socket with AMX, measured: data/measured/offloading.jsonl
 OFFLOADED_POINTS = 17
 OFFLOADED_KEY = ("model", "device", "way", "precision", "reuse")
 
@@ -28,13 +28,18 @@ def _possible(device, way):
     return way != "nvlink-c2c" or device.host_link == "nvlink-c2c"
 
 
-def _seconds(model, device, way, weight_bytes, hit_rate):
+def _host_flops_per_s():
+    """Of one Xeon socket with AMX, as measured by others."""
+    return next(of.data["bf16_flops_per_s"] for of in shipped("offloading") if of.data["key"] == "amx")
+
+
+def _seconds(model, device, way, weight_bytes, hit_rate, host_flops_per_s):
     """Seconds of a token whose missing experts are copied over a link, or computed by a host."""
     step = decode_step(model, 1, weight_bytes=weight_bytes, context=OFFLOADED_CONTEXT).bytes_read
     outside = {"weight_bytes": weight_bytes, "hit_rate": hit_rate}
     if way not in LINKS:
         here = (step - missed_bytes(model, **outside)) / device.bandwidth_bytes_per_s
-        return host_time(model, DEVICES[way].bandwidth_bytes_per_s, HOST_FLOPS_PER_S, compute_time=here, **outside)
+        return host_time(model, DEVICES[way].bandwidth_bytes_per_s, host_flops_per_s, compute_time=here, **outside)
     rate = min(LINKS[way].bytes_per_s, LINKS[device.host_link].bytes_per_s)
     return token_time(model, rate, compute_time=step / device.bandwidth_bytes_per_s, **outside)
 
@@ -65,7 +70,7 @@ def offloading(config=None):
     >>> print(said["Slots a layer"], "|", said["Hit rate, modelled"], "|", said["A token, at least"])
     3 of 8 | 33 % | 253 ms, 3.94 tokens/s
     """
-    models = Models(config)
+    models, host_flops_per_s = Models(config), _host_flops_per_s()
 
     def card(model, device, precision):
         """Whole slots of a layer on the card; nan where not even the rest fits."""
@@ -82,7 +87,8 @@ def offloading(config=None):
         return np.array([hit_rate(model, reuse, n) for n in np.atleast_1d(slots).tolist()])
 
     def seconds(model, device, way, precision, reuse, slots):
-        return _seconds(models[model], DEVICES[device], way, WEIGHT_BYTES[precision], hits(model, reuse, slots))
+        return _seconds(models[model], DEVICES[device], way, WEIGHT_BYTES[precision], hits(model, reuse, slots),
+                        host_flops_per_s)
 
     def tables(selection):
         curve, cards = [], []
