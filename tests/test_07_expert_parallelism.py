@@ -140,13 +140,12 @@ def test_curves_and_ends_of_the_page_are_steps_of_a_gpu(page):
     for row, end in list(zip(page["datasets"]["curve"], page["datasets"]["end"], strict=True))[::37]:
         model, setup, gpus, attention, experts, context = row["key"].split("|")
         layout = Layout(int(attention), int(gpus) // int(attention), int(experts), int(gpus) // int(experts))
-        device, link = DEVICES[controls.page_07.SPREAD_ON[setup][0]], LINKS[controls.page_07.SPREAD_ON[setup][1]]
-        fits = layout_sequences(CATALOG[model], layout, device.usable_bytes, weight_bytes=1, context=int(context))
-        step = rank_step(CATALOG[model], np.array(row["batch"]), layout, weight_bytes=1, context=int(context))
-        work = 1e3 * step_time(step, device, "fp8").lower
-        sent = 1e3 * link_time(CATALOG[model], np.array(row["batch"]), layout, link, network=LINKS["ib-ndr"])
-        assert row["ms"] == pytest.approx(np.maximum(work, sent), rel=1e-4)
-        assert row["open"] == pytest.approx(work + sent, rel=1e-4)
+        device, link = (of[slug] for of, slug in zip((DEVICES, LINKS), controls.page_07.SPREAD_ON[setup], strict=True))
+        setting = {"weight_bytes": 1, "context": int(context)}
+        fits = layout_sequences(CATALOG[model], layout, device.usable_bytes, **setting)
+        work = 1e3 * step_time(rank_step(CATALOG[model], row["batch"], layout, **setting), device, "fp8").lower
+        sent = 1e3 * link_time(CATALOG[model], row["batch"], layout, link, network=LINKS["ib-ndr"])
+        assert row["ms"] + row["open"] == pytest.approx([*np.maximum(work, sent), *(work + sent)], rel=1e-4)
         assert end["key"] == row["key"] and end["batch"] == row["batch"][-1] == min(fits, 65536)
 
 

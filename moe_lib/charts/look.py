@@ -49,6 +49,16 @@ def series_rows(lines, field, **columns):
     return [row for name, values in lines.items() for row in rows(**columns, **{field: values}, series=name)]
 
 
+def pair_rows(lines, x, y, scale=1):
+    """Rows of several lines with their own x each, {name: (x values, y values)}, y times `scale`, and a series.
+
+    >>> print(pair_rows({"a": ([1], [0.002])}, "batch", "ms", 1e3))
+    [{'batch': 1, 'ms': 2.0, 'series': 'a'}]
+    """
+    return [row for name, (at, values) in lines.items()
+            for row in rows(**{x: np.asarray(at), y: scale * np.asarray(values, float)}, series=name)]
+
+
 def _short(value):
     return float(f"{value:.5g}") if isinstance(value, float) else value
 

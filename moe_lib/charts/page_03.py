@@ -17,6 +17,7 @@ from .look import (
     finish,
     legend_colors,
     log_axis,
+    pair_rows,
     rows,
     series_rows,
 )
@@ -201,13 +202,11 @@ def kernels(roof, points):
               scale=alt.Scale(type="log", base=2, domain=[0.7, 6000], nice=False))
     y = log_axis("rate", "FLOP/s", (1e12, 2e15))
     color = legend_colors(names, [LIMIT, MEASURED, CACHE, ALWAYS][:len(names)])
-    data = [row for name, (intensity, rate) in points.items() for row in rows(
-        intensity=np.asarray(intensity, float), rate=np.asarray(rate, float), series=name)]
-    line = alt.Data(values=rows(intensity=np.asarray(roof[0], float), rate=np.asarray(roof[1], float), series=names[0]))
+    line, dots = (alt.Data(values=pair_rows(of, "intensity", "rate")) for of in ({names[0]: roof}, points))
     shape = alt.Shape("series:N", scale=alt.Scale(domain=list(points), range=shapes[:len(points)]), legend=None)
     return finish(alt.layer(
         alt.Chart(line).mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color),
-        alt.Chart(alt.Data(values=data)).mark_point(filled=True, size=75, opacity=0.9, aria=False).encode(
+        alt.Chart(dots).mark_point(filled=True, size=75, opacity=0.9, aria=False).encode(
             x=x, y=y, color=color, shape=shape),
     ).properties(width=WIDTH, height=320),
         "Measured FLOP per second of expert layers against FLOP per byte, under the device's roof, log-log. On the "

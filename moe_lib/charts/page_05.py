@@ -18,6 +18,7 @@ from .look import (
     finish,
     legend_colors,
     log_axis,
+    pair_rows,
     rows,
     series_rows,
 )
@@ -39,13 +40,10 @@ def machine(limits, measured):
         Batches and seconds of the mixture and of the dense twin, in that order.
     """
     names = list(measured)
-    tables = [[row for name, (batch, seconds) in part.items()
-               for row in rows(batch=np.asarray(batch), seconds=np.asarray(seconds, float), series=name)]
-              for part in (limits, measured)]
     color = legend_colors(names, [MOE, DENSE]).legend(symbolOpacity=1, labelLimit=0)
     place = {"x": batch_axis(domain=(1, 256)), "color": color,
              "y": seconds_axis("time of the layer", (1e-4, 1))}
-    lines, points = (alt.Chart(alt.Data(values=table)) for table in tables)
+    lines, points = (alt.Chart(alt.Data(values=pair_rows(of, "batch", "seconds"))) for of in (limits, measured))
     return finish(alt.layer(
         lines.mark_line(strokeWidth=2, strokeDash=[6, 4], aria=False).encode(**place),
         points.mark_line(strokeWidth=1, opacity=0.5, aria=False).encode(**place),
@@ -94,7 +92,6 @@ def one_curve(laws, points):
     table = [row for kind, machine, at, share in points for row in rows(
         at=np.asarray(at, float), share=np.asarray(share, float), series=kind, machine=machine)
         if np.isfinite(row["share"])]
-    lines = [row for kind, (at, share) in laws.items() for row in rows(at=np.asarray(at), share=share, series=kind)]
     x = alt.X("at:Q", title="tokens per expert, B k / E",
               axis=alt.Axis(values=[4.0**i for i in range(-2, 4)], format="~g"),
               scale=alt.Scale(type="log", base=2, domain=[1 / 40, 70], nice=False, clamp=True))
@@ -108,7 +105,8 @@ def one_curve(laws, points):
                                          symbolOpacity=1))
     size = alt.condition(f"datum.machine == {machines[0]!r}", alt.value(190), alt.value(55))
     return finish(alt.layer(
-        alt.Chart(alt.Data(values=lines)).mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color),
+        alt.Chart(alt.Data(values=pair_rows(laws, "at", "share"))).mark_line(strokeWidth=2.5, aria=False).encode(
+            x=x, y=y, color=color),
         alt.Chart(alt.Data(values=table)).mark_point(filled=True, opacity=0.75, aria=False).encode(
             x=x, y=y, color=color, shape=shape, size=size),
     ).properties(width=WIDTH, height=340),

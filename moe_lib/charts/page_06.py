@@ -16,6 +16,7 @@ from .look import (
     finish,
     legend_colors,
     log_axis,
+    pair_rows,
     rows,
     rows_axis,
     series_rows,
@@ -155,13 +156,11 @@ def layers_outside(layers, lines, measured):
     x = alt.X("layers:Q", title="layers whose experts are outside the card", axis=alt.Axis(values=[0, 4, 8, 12, 16]))
     y = alt.Y("ms:Q", title="milliseconds per token", scale=alt.Scale(domain=[0, 52], nice=False))
     milliseconds = {name: 1e3 * np.asarray(seconds) for name, seconds in lines.items()}
-    dots = [row for name, (at, seconds) in measured.items()
-            for row in rows(layers=at, ms=1e3 * np.asarray(seconds), series=name)]
     return finish(alt.layer(
         alt.Chart(alt.Data(values=series_rows(milliseconds, "ms", layers=layers))).mark_line(
             strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color),
-        alt.Chart(alt.Data(values=dots)).mark_point(filled=True, size=110, opacity=1, aria=False).encode(
-            x=x, y=y, color=color),
+        alt.Chart(alt.Data(values=pair_rows(measured, "layers", "ms", 1e3))).mark_point(
+            filled=True, size=110, opacity=1, aria=False).encode(x=x, y=y, color=color),
     ).properties(width=WIDTH, height=HEIGHT),
         "Milliseconds per token against the layers whose experts are outside the card. Both bounds and both series of "
         "measurements are straight lines; copying is steeper than computing on the host.")

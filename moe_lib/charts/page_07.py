@@ -15,6 +15,7 @@ from .look import (
     finish,
     legend_colors,
     log_axis,
+    pair_rows,
     rows,
     series_rows,
 )
@@ -169,13 +170,12 @@ def exchange_times(lines, points):
         "us", "microseconds", (10, 1000), format=",~f", values=[10, 20, 50, 100, 200, 500, 1000])
     color = legend_colors([*lines, measured], SPREAD[:len(lines)] + [MEASURED]).legend(
         symbolType="stroke", labelLimit=0)
-    line = [row for name, (tokens, seconds) in lines.items()
-            for row in rows(tokens=tokens, us=1e6 * np.asarray(seconds), series=name)]
     dots = [row for tokens, seconds, seen in points.values()
             for row in rows(tokens=tokens, us=1e6 * np.asarray(seconds), seen=np.asarray(seen))]
     dot = alt.Chart(alt.Data(values=dots))
     return finish(alt.layer(
-        alt.Chart(alt.Data(values=line)).mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color),
+        alt.Chart(alt.Data(values=pair_rows(lines, "tokens", "us", 1e6))).mark_line(
+            strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color),
         dot.transform_filter("datum.seen").mark_point(filled=True, size=85, opacity=1, color=MEASURED, aria=False)
         .encode(x=x, y=y),
         dot.transform_filter("!datum.seen").mark_point(

@@ -3,7 +3,20 @@
 import altair as alt
 import numpy as np
 
-from .look import ALWAYS, CACHE, LIMIT, MEASURED, MOE, MUTED, batch_axis, finish, legend_colors, log_axis, rows
+from .look import (
+    ALWAYS,
+    CACHE,
+    LIMIT,
+    MEASURED,
+    MOE,
+    MUTED,
+    batch_axis,
+    finish,
+    legend_colors,
+    log_axis,
+    pair_rows,
+    rows,
+)
 
 
 def placed(panels, mean):
@@ -65,9 +78,8 @@ def slowest(panels):
         "us", "microseconds of the slowest GPU", (20, 4000), format=",~f", values=[30, 100, 300, 1000, 3000])}
     views = []
     for title, panel in panels.items():
-        data = {kind: alt.Chart(alt.Data(values=[
-            row for name, (batch, seconds) in panel.get(kind, {}).items()
-            for row in rows(batch=batch, us=1e6 * np.asarray(seconds), series=name)])) for kind in ("lines", "points")}
+        data = {kind: alt.Chart(alt.Data(values=pair_rows(panel.get(kind, {}), "batch", "us", 1e6)))
+                for kind in ("lines", "points")}
         layers = [data["lines"].mark_line(strokeWidth=2.5, clip=True, aria=False).encode(**place)]
         if "points" in panel:
             layers.append(data["points"].mark_point(filled=True, size=90, opacity=1, aria=False).encode(
