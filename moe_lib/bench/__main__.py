@@ -9,7 +9,7 @@ from pathlib import Path
 from . import one_thread_each
 
 NEEDS_TORCH = {"all_to_all"}
-MINUTES = {True: "less than 20 s", False: "less than 2 minutes"}  # on two cores
+DTYPES = {"cpu": "fp32", "cuda": "bf16"}  # of the weights, unless chosen
 
 
 def main(argv=None):
@@ -34,20 +34,21 @@ def main(argv=None):
         parser.error(f"--dtype must be fp32 on a CPU, got {options.dtype}")
     if not options.out.absolute().parent.is_dir():
         parser.error(f"--out must lie in a folder that exists, got {options.out}")
-    E, _, d, f = SHAPES[options.device]
-    names = options.only or list(SUITE)
-    skipped = {name: "torch is not installed" for name in names
-               if name in NEEDS_TORCH and importlib.util.find_spec("torch") is None}
-    if options.device == "cuda" and importlib.util.find_spec("torch") is None:
+    names, no_torch = options.only or list(SUITE), importlib.util.find_spec("torch") is None
+    skipped = {name: "torch is not installed" for name in names if name in NEEDS_TORCH and no_torch}
+    if options.device == "cuda" and no_torch:
         parser.error("--device cuda needs torch: install the extra gpu")
     if options.device == "cuda":
         import torch
 
         if not torch.cuda.is_available():
             parser.error("--device cuda needs a GPU, and torch sees none")
-    size = 3 * E * d * f * (4 if options.device == "cpu" else 2)
+    options.dtype = options.dtype or DTYPES[options.device]
+    E, _, d, f = SHAPES[options.device]
+    size = 3 * E * d * f * (4 if options.dtype == "fp32" else 2)
+    lasts = "less than 20 s" if options.quick else "less than 2 minutes"  # on two cores
     print(f"Will use {options.device}, {options.threads} of {os.cpu_count()} threads, about {2 * size / 1e9:.1f} GB of "
-          f"memory ({size / 1e9:.1f} GB of weights: {E} experts of {d} x {f}), {MINUTES[options.quick]}.\n"
+          f"memory ({size / 1e9:.1f} GB of weights: {E} experts of {d} x {f}), {lasts}.\n"
           f"Records go to {options.out}.", flush=True)
     return _run(options, [name for name in names if name not in skipped], skipped)
 
@@ -98,7 +99,7 @@ def _machine(options, E, k, d, f):
     if options.device == "cuda":
         from .cuda import Layer
 
-        return Layer(E, k, d, f, dtype=options.dtype or "bf16", seed=options.seed)
+        return Layer(E, k, d, f, dtype=options.dtype, seed=options.seed)
     from .cpu import Layer
 
     return Layer(E, k, d, f, threads=options.threads, seed=options.seed)
