@@ -88,7 +88,7 @@ def hit_rates(panels):
                   f"{', '.join(names)}. All rise from 0 to 1; which lies above which is said in the text.")
 
 
-def offloaded_batches(batch, lines, mark=None, mark_says=""):
+def offloaded_batches(batch, lines, mark, mark_says):
     """Tokens per second against batch, log-log, a line for each place where experts live.
 
     Parameters

@@ -20,8 +20,8 @@ CONTEXTS = {f"{2**(power - 10):,}k" if power < 20 else "1M": 2**power for power 
 LINE_CONTEXTS = np.rint(2 ** np.arange(10, 20.5, 0.5)).astype(int)
 
 
-def tokens_words(count, never="never"):
-    return ("any context" if count == 0 else f"{count:,.0f} tokens") if np.isfinite(count) else never
+def tokens_words(count):
+    return ("any context" if count == 0 else f"{count:,.0f} tokens") if np.isfinite(count) else "never"
 
 
 def context(config=None):

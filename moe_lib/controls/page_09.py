@@ -116,21 +116,25 @@ def plan(config=None):
         return {"line": line, "full": full, "best": ring, "target": target, "barred": grey}
 
     def told(say):
+        """Say it of the best layout, its sequences and its seconds a step, or why there is none."""
         def checked(model, device, gpus, context, tpot):
             if point := best(model, device, gpus, context, tpot):
-                return say(model, gpus, context, device, *point)
+                return say(*point)
             of = lines(model, device, gpus, context)
             return "none meets the target" if of else "does not fit"
 
         return checked
 
-    def first_token(model, gpus, context, device, layout, sequences, each):
-        seconds = time_to_first_token(models[model], context, layout, DEVICES[device], weight_bytes=1)
-        return f"{charts.digits(1e3 * seconds)} ms"
+    def first_token(model, device, gpus, context, tpot):
+        def say(layout, *_):
+            seconds = time_to_first_token(models[model], context, layout, DEVICES[device], weight_bytes=1)
+            return f"{charts.digits(1e3 * seconds)} ms"
+
+        return told(say)(model, device, gpus, context, tpot)
 
     def cost(model, device, gpus, context, tpot, price):
-        def say(model, gpus, context, device, layout, sequences, each):
-            return f"$ {cost_per_million_tokens(sequences / each, price * gpus):.2f}"
+        def say(layout, sequences, each):
+            return f"$ {cost_per_million_tokens(sequences / each, price * layout.num_gpus):.2f}"
 
         return told(say)(model, device, gpus, context, tpot)
 
@@ -139,14 +143,12 @@ def plan(config=None):
         return many if why else "none"
 
     readouts = {
-        "Best layout": told(lambda model, gpus, context, device, layout, sequences, each: str(layout)),
-        "Sequences at once": told(lambda model, gpus, context, device, layout, sequences, each: (
+        "Best layout": told(lambda layout, sequences, each: str(layout)),
+        "Sequences at once": told(lambda layout, sequences, each: (
             f"{sequences:,} sequence{'s' if sequences > 1 else ''}")),
-        "Time per token": told(lambda model, gpus, context, device, layout, sequences, each: (
-            f"{charts.digits(1e3 * each)} ms")),
-        "To the first token": told(first_token),
-        "Tokens/s of a GPU": told(lambda model, gpus, context, device, layout, sequences, each: (
-            f"{charts.digits(sequences / each / gpus)}")),
+        "Time per token": told(lambda layout, sequences, each: f"{charts.digits(1e3 * each)} ms"),
+        "To the first token": first_token,
+        "Tokens/s of a GPU": told(lambda layout, sequences, each: charts.digits(sequences / each / layout.num_gpus)),
         "A million tokens": cost,
         "Cannot be": left_out,
     }
