@@ -48,15 +48,6 @@ def test_at_128k_the_cache_of_v3_leads_from_145_sequences():
 # Prompts
 
 
-@pytest.mark.parametrize(("chunk", "milliseconds"), [(2048, 69.8), (8192, 37.9)])
-def test_v3_needs_at_least_so_long_for_8192_tokens_without_attention(chunk, milliseconds):
-    step = prefill(V3, 8192, chunk=chunk, weight_bytes=1)
-    flops = step.flops - V3.chunk_attention_flops(np.arange(0, 8192, chunk), chunk)
-    read = step.weight_bytes_read / (8 * H200.bandwidth_bytes_per_s)
-    bound = np.maximum(read, flops / (8 * H200.peak("fp8"))).sum()
-    assert milliseconds <= 1e3 * bound < milliseconds + 0.05
-
-
 def test_a_chunk_is_compute_bound_where_a_decode_step_of_as_many_tokens_is():
     knee = compute_bound_batch(V3, H200, "fp8", weight_bytes=1)
     work = [prefill(V3, round(knee * part), weight_bytes=1) for part in (0.9, 1.1)]
