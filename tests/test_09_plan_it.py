@@ -14,7 +14,7 @@ from moe_lib.roofline import fit_overhead
 from moe_lib.steps import decode_step
 
 V3, LLAMA, H200 = CATALOG["deepseek-v3"], CATALOG["llama-3.1-70b"], DEVICES["h200"]
-TP8, DP8 = Layout(8, 1, 1, 8), Layout(1, 8, 1, 8)
+TP8_EP8 = Layout(8, 1, 1, 8)
 CONTEXTS = {"no context": 0, "4,096 tokens": 4096, "16,384 tokens": 16384}
 ODD = {"model_type": "mixtral", "hidden_size": 1280, "intermediate_size": 1536, "num_hidden_layers": 4,
        "vocab_size": 32000, "num_attention_heads": 10, "num_key_value_heads": 2, "num_local_experts": 6,
@@ -45,11 +45,11 @@ def test_no_published_speed_of_a_unit_beats_reading_and_computing():
 
 def test_two_constants_carry_a_plan_from_two_points_of_r1_to_the_others():
     served = records.shipped("served_r1_h200")[0].data
-    bound = time_per_token(V3, served["concurrency"], TP8, H200, context=1536, weight_bytes=1)
+    bound = time_per_token(V3, served["concurrency"], TP8_EP8, H200, context=1536, weight_bytes=1)
     took = np.array(served["mean_tpot_s"])
     overhead = fit_overhead(bound[[0, 2]], took[[0, 2]])
     told = [{row.layout: row.tpot for row in plan(V3, H200, 8, context=1536, batch=batch, weight_bytes=1,
-                                                  overhead=overhead)}[TP8] for batch in served["concurrency"]]
+                                                  overhead=overhead)}[TP8_EP8] for batch in served["concurrency"]]
     assert (bound < took).all() and np.abs(told / took - 1).max() < 0.06  # as page 00 found for the even split
 
 
@@ -72,7 +72,7 @@ def test_r1_in_fp8_needs_as_many_gpus_as_the_page_answers():
 
 
 def test_a_first_token_on_eight_h20_and_a_token_on_a_cpu_are_as_the_page_answers():
-    wait = time_to_first_token(V3, 16384, TP8, DEVICES["h20"], weight_bytes=1)
+    wait = time_to_first_token(V3, 16384, TP8_EP8, DEVICES["h20"], weight_bytes=1)
     moe, dense = decode_step([V3, LLAMA], 1, weight_bytes=1).bytes_read
     assert wait == pytest.approx(0.777, rel=0.001) and dense / moe == pytest.approx(1.9, abs=0.01)
 
