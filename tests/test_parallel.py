@@ -27,8 +27,7 @@ from moe_lib.roofline import step_time
 from moe_lib.routing import sample_routing
 from moe_lib.steps import decode_step, prefill, resident_bytes, sequences_that_fit
 
-V3, QWEN, MIXTRAL, LLAMA = (CATALOG[slug] for slug in (
-    "deepseek-v3", "qwen3-235b-a22b", "mixtral-8x7b", "llama-3.1-70b"))
+V3, QWEN, LLAMA = (CATALOG[slug] for slug in ("deepseek-v3", "qwen3-235b-a22b", "llama-3.1-70b"))
 H200, NVLINK, NETWORK = DEVICES["h200"], LINKS["nvlink4"], LINKS["ib-ndr"]
 TP8, DP8 = Layout(8, 1, 8), Layout(1, 8, 1, 8)
 models = st.sampled_from(list(CATALOG.values()))

@@ -10,7 +10,7 @@ from moe_lib.plan import cost_per_million_tokens, moe_or_dense, plan, pools, tim
 from moe_lib.roofline import step_time
 from moe_lib.steps import decode_step, prefill
 
-V3, LLAMA, MIXTRAL, JAMBA = (CATALOG[slug] for slug in ("deepseek-v3", "llama-3.1-70b", "mixtral-8x7b", "jamba"))
+V3, LLAMA, JAMBA = (CATALOG[slug] for slug in ("deepseek-v3", "llama-3.1-70b", "jamba"))
 H200, NVLINK, NETWORK = DEVICES["h200"], LINKS["nvlink4"], LINKS["ib-ndr"]
 PLATE = from_counts("plate", 671e9, 37e9, 256, 8)
 models = st.sampled_from(list(CATALOG.values()))
