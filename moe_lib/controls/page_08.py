@@ -67,6 +67,7 @@ def balance(config=None):
     def work(skew, gpus, slots, batch):
         return rank_work(loads(skew), held(skew, gpus, slots), gpus, int(batch))
 
+    @functools.lru_cache(maxsize=4096)  # lines and readouts ask for the same
     def slowest(*chosen):
         return float(rank_times(model, work(*chosen), device, "fp8", weight_bytes=1).max())
 
