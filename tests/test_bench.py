@@ -13,6 +13,8 @@ from moe_lib.bench.__main__ import main
 from moe_lib.records import read, write
 from moe_lib.routing import coverage, sample_routing
 
+pytestmark = pytest.mark.xdist_group("bench")  # on one worker: kernels are compiled, and benchmarks run, once
+
 
 @pytest.fixture(params=["numba", "numpy"])
 def kernels(request, monkeypatch):
