@@ -1,9 +1,9 @@
 """Counts of classes built without weights: as the ledgers written by hand, and plain about what is not known."""
 
 import json
+from pathlib import Path
 
 import pytest
-from conftest import ROOT
 
 transformers = pytest.importorskip("transformers", reason="needs the extra hf: make test-extras")
 
@@ -12,6 +12,7 @@ from moe_lib.models import CATALOG, PARTS, Cache, MoEModel, dense_twin, from_con
 from moe_lib.parallel import Layout, layout_sequences  # noqa: E402
 from moe_lib.steps import context_of_equal_bytes, decode_step, prefill, sequences_that_fit  # noqa: E402
 
+ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "moe_lib" / "data" / "configs"
 CATALOGUE = {path.stem: json.loads(path.read_text()) for path in sorted(CONFIGS.glob("*.json"))}
 COUNTED = [json.loads(line) for line in (ROOT / "tests" / "data" / "counts.jsonl").read_text().splitlines()]
