@@ -7,13 +7,15 @@ import os
 import sys
 import textwrap
 
-from ._arguments import require
+from ._arguments import ABOVE_ZERO, require
 from .hardware import DEVICES, LINKS, USABLE_SHARE, devices_needed
 from .models import CATALOG, from_config
-from .parallel import rank_resident_bytes
+from .parallel import GPUS_PER_NODE, rank_resident_bytes
 from .plan import implied_dtype, plan
 from .roofline import compute_time, memory_time, ridge_point, step_time
 from .steps import decode_step, resident_bytes, sequences_that_fit
+
+BATCH = 64  # of the summary, unless chosen
 
 
 def main(argv=None):
@@ -91,7 +93,7 @@ def _row(label, value, decimals=0, unit="", remark=""):
 
 
 def _report(options):
-    name, batch, gpus = options.model, 64 if options.batch is None else options.batch, options.gpus
+    name, batch, gpus = options.model, BATCH if options.batch is None else options.batch, options.gpus
     require("--gpus and --batch", [gpus, batch], 1)
     require("--kv-bits", options.kv_bits, 0, 64)
     own = options.family or (name not in CATALOG and os.path.exists(name))
@@ -173,7 +175,7 @@ def _resident(model, device, gpus, batch, weight_bytes, cache):
     yield _row("weights", weights / 1e9, 1, "GB")
     yield _row("weights and caches", both / 1e9, 1, "GB", "fit" if both <= usable else "do not fit")
     yield _row("usable", usable / 1e9, 1, "GB", f"{USABLE_SHARE:g} of what the drivers show")
-    yield _row("sequences that fit", most, 0, "at most")
+    yield _row("sequences that fit", most, 0, "at most", "more than a layout that copies caches or weights")
     yield _row("devices needed", devices_needed(weights, device), 0, "at least", "for the weights")
     yield _row("", devices_needed(both, device), 0, "at least", "for weights and caches")
 
@@ -183,13 +185,18 @@ def _layouts(model, device, options, settings):
              for name, slug in {"link": options.link, "network": options.network}.items()}
     if links["network"] and not links["link"]:
         raise ValueError("--network must come with a --link")
-    target = None if options.tpot_ms is None else require("--tpot-ms", options.tpot_ms, 1e-6) / 1e3
+    if links["link"] and not links["network"] and options.gpus > GPUS_PER_NODE:
+        raise ValueError(f"--network must name a link between nodes, such as ib-ndr: {options.gpus} GPUs do not fit a "
+                         f"node of {GPUS_PER_NODE}")
+    target = None if options.tpot_ms is None else require("--tpot-ms", options.tpot_ms, ABOVE_ZERO) / 1e3
     overhead = _overhead(options.overhead)
     rows = plan(model, device, options.gpus, batch=options.batch, tpot=target, overhead=overhead,
                 price_per_hour=options.price, prompt=options.prompt, chunk=options.chunk,
                 weight_block=options.weight_block, **links, **settings)
     times = f"{overhead[0] * 1e3:g} ms + bound / {overhead[1]:g}" if options.overhead else "lower bounds"
     over = " and ".join(filter(None, (options.link, options.network)))
+    if options.batch is None:
+        yield f"  Each layout has a batch of its own, not the {BATCH} above."
     yield f"  Times are {times}, exchanges {f'over {over}' if over else 'not counted'}."
     yield "  Sequences that fit and in a step; tokens/s of a user, of a GPU, and of a GPU that does only prompts."
     yield (f"  {'attention':10}{'experts':26}{'fit':>9}{'batch':>10}{'TPOT ms':>10}{'TTFT ms':>9}{'user':>9}{'GPU':>8}"

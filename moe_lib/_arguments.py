@@ -48,7 +48,8 @@ def require(name, value, low=None, high=None, *, whole=False, one=False):
     except ValueError:  # lists of unequal length
         numbers = np.asarray(None)
     if numbers.dtype.kind not in "iuf" or (one and numbers.ndim):
-        raise ValueError(f"{name} must be {'one number' if one else 'a number or an array of numbers'}, got {value!r}")
+        raise ValueError(f"{name} must be {'one number' if one else 'a number or an array of numbers'}, "
+                         f"got {value!r:.90}")
     allowed = np.isfinite(numbers)
     if low is not None:
         allowed = allowed & (numbers >= low)
@@ -72,4 +73,6 @@ def _first_bad(array, allowed):
 def _range(low, high):
     if high is None:
         return "a number" if low is None else "above 0" if low == ABOVE_ZERO else f"at least {low}"
-    return f"at most {high}" if low is None else f"within {low}..{high}"
+    if low is None:
+        return f"at most {high}"
+    return f"above 0 and at most {high}" if low == ABOVE_ZERO else f"within {low}..{high}"

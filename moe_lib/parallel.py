@@ -13,6 +13,7 @@ from ._arguments import require
 from .roofline import step_time, transfer_time
 from .steps import decode_step, most_sequences, part_bytes, prefill, weights_read
 
+GPUS_PER_NODE = 8  # of the servers that the devices are sold in
 SCALE_BYTES = 4  # one FP32 scale for a block of FP8 values
 
 
@@ -335,7 +336,8 @@ class Copies(NamedTuple):
     across: float
 
 
-def copies_sent(num_experts, top_k, num_gpus, *, expert_tp=1, gpus_per_node=8, once="gpu", group_limit=None):
+def copies_sent(num_experts, top_k, num_gpus, *, expert_tp=1, gpus_per_node=GPUS_PER_NODE, once="gpu",
+                group_limit=None):
     """Expected copies of a token that leave its GPU in a layer.
 
     Parameters
@@ -428,7 +430,7 @@ def all_to_all_time(num_bytes, latency, bandwidth):
     return transfer_time(num_bytes, bandwidth, latency)
 
 
-def link_time(model, batch, layout, link, *, network=None, gpus_per_node=8, once="gpu", group_limit=None,
+def link_time(model, batch, layout, link, *, network=None, gpus_per_node=GPUS_PER_NODE, once="gpu", group_limit=None,
               dispatch_bytes=1, combine_bytes=2):
     """Seconds that a decode step's exchanges take on one GPU, all layers, none hidden.
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._arguments import ABOVE_ZERO, require
-from .parallel import Layout, layout_sequences, layouts, link_time, problems, rank_prefill, rank_step
+from .parallel import GPUS_PER_NODE, Layout, layout_sequences, layouts, link_time, problems, rank_prefill, rank_step
 from .roofline import step_time
 from .steps import bytes_per_weight, decode_step
 
@@ -49,7 +49,7 @@ class Row(NamedTuple):
 
 def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, weight_bytes=None, kv_bytes=2, tpot=None,
          price_per_hour=None, overhead=(0, 1), dtype=None, prompt=None, chunk=None, weight_block=None, link=None,
-         network=None, gpus_per_node=8):
+         network=None, gpus_per_node=GPUS_PER_NODE):
     """Every layout of a model on GPUs of one kind, best first: legal ones that fit by tokens per second, then the rest.
 
     Between equals stand first those that spread whole experts: they send least.
@@ -72,7 +72,7 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
     price_per_hour : float, optional
         Of one GPU.
     overhead : (float, float)
-        (t0, efficiency): a step or chunk takes t0 + bound / efficiency.
+        (t0, efficiency): a step or chunk takes t0 + bound / efficiency, 1 at most.
     dtype : str, optional
         As `roofline.step_time`. None: `implied_dtype`.
     prompt, chunk : int, optional
@@ -140,7 +140,7 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
 
 
 def time_per_token(model, batch, layout, device, *, context=0, weight_bytes=None, kv_bytes=2, overhead=(0, 1),
-                   dtype=None, link=None, network=None, gpus_per_node=8):
+                   dtype=None, link=None, network=None, gpus_per_node=GPUS_PER_NODE):
     """Seconds of a decode step of a layout: t0 + max(bytes/bandwidth, FLOP/peak, link) / efficiency.
 
     A user gets one token in that time, all users `batch` tokens.
@@ -223,7 +223,7 @@ def time_to_first_token(model, prompt, layout, device, *, chunk=None, sequences=
 def _seconds(step, device, dtype, overhead, exchange=0):
     if np.shape(require("overhead", overhead, 0)) != (2,):
         raise ValueError(f"overhead must be two numbers, t0 and efficiency, got {overhead!r}")
-    t0, efficiency = overhead[0], require("efficiency of overhead", overhead[1], ABOVE_ZERO)
+    t0, efficiency = overhead[0], require("efficiency of overhead", overhead[1], ABOVE_ZERO, 1)
     return t0 + step_time(step, device, dtype, link_time=exchange).lower / efficiency
 
 

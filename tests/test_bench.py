@@ -144,6 +144,23 @@ def test_the_command_says_what_it_needs_and_prints_measured_limit_and_ratio(tmp_
     assert [record.what for record in read(out)] == ["moe_decode", "balance"]
 
 
+def test_records_of_other_benchmarks_stay_in_the_file(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(suite.SHAPES, "cpu", (8, 2, 32, 16))
+    out = str(tmp_path / "records.jsonl")
+    for name in ("balance", "gemm_peak", "balance"):
+        assert main(["--quick", "--only", name, "--out", out]) == 0
+    assert sorted(record.what for record in read(out)) == ["balance", "gemm_peak"]
+    assert "1 record in " in (said := capsys.readouterr().out) and "beside 1 of earlier runs" in said
+
+
+def test_a_file_that_holds_no_records_is_not_overwritten(tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("mine\n")
+    with pytest.raises(SystemExit):
+        main(["--quick", "--only", "balance", "--out", str(tmp_path / "notes.txt")])
+    assert "--out must name a new file or one of records" in capsys.readouterr().err
+    assert (tmp_path / "notes.txt").read_text() == "mine\n"
+
+
 def test_a_failing_benchmark_is_named_and_the_others_are_kept(tmp_path, capsys, monkeypatch):
     def broken(machine, rng, quick):
         yield "trying"
@@ -183,7 +200,7 @@ def test_a_kill_leaves_a_valid_file(tmp_path):
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    (["--threads", "0"], "--threads must be at least 1, got 0"),
+    (["--threads", "0"], "--threads must be within 1.."),
     (["--dtype", "bf16"], "--dtype must be fp32 on a CPU, got bf16"),
     (["--out", "/nowhere/records.jsonl"], "--out must lie in a folder that exists"),
     (["--only", "speed"], "invalid choice: 'speed'"),

@@ -181,7 +181,7 @@ def test_huge_pools_do_not_overflow():
     (lambda: v3(price_per_hour=-1), "price_per_hour must be at least 0, got -1"),
     (lambda: v3(overhead=3), "overhead must be two numbers, t0 and efficiency, got 3"),
     (lambda: v3(overhead=(-1, 1)), "overhead must be at least 0, got -1"),
-    (lambda: v3(overhead=(0, 0)), "efficiency of overhead must be above 0, got 0"),
+    (lambda: v3(overhead=(0, 0)), "efficiency of overhead must be above 0 and at most 1, got 0"),
     (lambda: v3(dtype="fp4"), "dtype must be one of bf16, fp8 on h200, got 'fp4'"),
     (lambda: v3(prompt=0), "prompt must be whole and at least 1, got 0"),
     (lambda: v3(chunk=0), "chunk must be whole and at least 1, got 0"),

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib.util
+import inspect
 import os
 import sys
 from pathlib import Path
@@ -15,25 +16,35 @@ DTYPES = {"cpu": "fp32", "cuda": "bf16"}  # of the weights, unless chosen
 def main(argv=None):
     """Say what it will use, run, print a table; exit status 1 if a benchmark failed, 130 if interrupted."""
     one_thread_each()
+    from ..records import read
     from .suite import SHAPES, SUITE
 
-    parser = argparse.ArgumentParser(prog="python -m moe_lib.bench", description="Measure this machine.")
+    about = "\n".join(f"  {name:13} {inspect.getdoc(run) or ''}".partition("\n")[0] for name, run in SUITE.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m moe_lib.bench", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=about,
+        description="Measure this machine and hold it against the limits. Page 05 shows the records.")
     add, default = parser.add_argument, "(default: %(default)s)"
     add("--quick", action="store_true", help="fewer batches and repetitions, under 20 s")
-    add("--only", action="append", choices=SUITE, metavar="NAME", help=f"one of {', '.join(SUITE)}; may be repeated")
+    add("--only", action="append", choices=SUITE, metavar="NAME", help="one of those below; may be repeated")
     add("--device", choices=("cpu", "cuda"), default="cpu", help=default)
     add("--dtype", choices=("fp32", "bf16", "fp16"), help="of the weights (default: fp32 on a CPU, bf16 on a GPU)")
     add("--threads", type=int, default=1, help=f"of a CPU {default}")
-    add("--routing", choices=("uniform", "skewed", "loads"), default="uniform", help=f"of moe_decode {default}")
-    add("--out", type=Path, default=Path("moe_bench.jsonl"), metavar="FILE", help=f"records go here {default}")
+    add("--routing", choices=("uniform", "skewed", "loads"), default="uniform",
+        help=f"of moe_decode: any expert, popularity 1/rank, or a real router's {default}")
+    add("--out", type=Path, default=Path("moe_bench.jsonl"), metavar="FILE",
+        help=f"records go here; those of other benchmarks stay {default}")
     add("--seed", type=int, default=0, help=default)
     options = parser.parse_args(argv)
-    if options.threads < 1:
-        parser.error(f"--threads must be at least 1, got {options.threads}")
+    if not 1 <= options.threads <= os.cpu_count():
+        parser.error(f"--threads must be within 1..{os.cpu_count()}, got {options.threads}")
     if options.device == "cpu" and options.dtype not in (None, "fp32"):
         parser.error(f"--dtype must be fp32 on a CPU, got {options.dtype}")
     if not options.out.absolute().parent.is_dir():
         parser.error(f"--out must lie in a folder that exists, got {options.out}")
+    try:
+        options.earlier = read(options.out) if options.out.exists() else []
+    except ValueError as problem:
+        parser.error(f"--out must name a new file or one of records: {problem}")
     names, no_torch = options.only or list(SUITE), importlib.util.find_spec("torch") is None
     skipped = {name: "torch is not installed" for name in names if name in NEEDS_TORCH and no_torch}
     if options.device == "cuda" and no_torch:
@@ -57,7 +68,7 @@ def _run(options, names, skipped):
     import numpy as np
     from tqdm import tqdm
 
-    from ..records import write
+    from ..records import read, write
     from .suite import SHAPES, SUITE, finish
 
     machine = _machine(options, *SHAPES[options.device])
@@ -72,13 +83,19 @@ def _run(options, names, skipped):
             except (MemoryError, OSError, RuntimeError, ValueError) as problem:
                 failed[name] = f"{type(problem).__name__}: {problem}"
             waiting.remove(name)
-            write(options.out, done)
+            measured = {result.what for result in done}
+            write(options.out, [result for result in options.earlier if result.what not in measured] + done)
     except KeyboardInterrupt:
         print(f"\ninterrupted; not measured: {', '.join(waiting)}", file=sys.stderr)
     _table(done)
     for name, reason in {**skipped, **failed}.items():
         print(f"{name:14}not measured: {reason}")
-    print(f"{len(done)} records in {options.out}" if done else "no records")
+    if done:
+        earlier = len(read(options.out)) - len(done)
+        beside = f", beside {earlier} of earlier runs" if earlier else ""
+        print(f"{len(done)} record{'s' * (len(done) > 1)} in {options.out}{beside}. Page 05 shows the file.")
+    else:
+        print("no records")
     return 130 if waiting else int(bool(failed))
 
 
