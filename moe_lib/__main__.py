@@ -175,7 +175,7 @@ def _resident(model, device, gpus, batch, weight_bytes, cache):
     yield _row("weights", weights / 1e9, 1, "GB")
     yield _row("weights and caches", both / 1e9, 1, "GB", "fit" if both <= usable else "do not fit")
     yield _row("usable", usable / 1e9, 1, "GB", f"{USABLE_SHARE:g} of what the drivers show")
-    yield _row("sequences that fit", most, 0, "at most", "more than a layout that copies caches or weights")
+    yield _row("sequences that fit", most, 0, "at most", "if nothing is held twice")
     yield _row("devices needed", devices_needed(weights, device), 0, "at least", "for the weights")
     yield _row("", devices_needed(both, device), 0, "at least", "for weights and caches")
 
