@@ -51,6 +51,13 @@ def test_a_notebook_is_valid_with_cell_ids(path):
 
 
 @every_notebook
+def test_what_a_page_folds_is_folded_in_jupyterlab_too(path):
+    for cell in nbformat.read(path, as_version=4).cells:
+        folded = {"hide-input", "hide-cell"} & set(cell.metadata.get("tags", []))
+        assert bool(folded) == cell.metadata.get("jupyter", {}).get("source_hidden", False), cell.id
+
+
+@every_notebook
 def test_a_notebook_is_committed_without_outputs(path):
     """What git holds counts: a reader who saved a notebook in JupyterLab has broken nothing."""
     stored = subprocess.run(["git", "show", f"HEAD:notebooks/{path.name}"], cwd=ROOT, capture_output=True, text=True)
