@@ -69,13 +69,15 @@ def measured():
         series=f"{{limit: {names[0]!r}, fitted: {names[1]!r}, active: {names[2]!r}}}[datum.which]")
     points = of.transform_calculate(seconds="datum.measured", series=f"datum.valid ? {names[3]!r} : {names[4]!r}")
     place = {"x": x, "y": y, "color": color}
-    return finish(alt.layer(
+    figure = finish(alt.layer(
         lines.mark_line(strokeWidth=2.5, aria=False).encode(**place),
         points.mark_point(filled=True, size=80, opacity=1, aria=False).encode(**place),
     ).properties(width=WIDTH, height=320),
         "Measured times of one layer of experts against batch, log-log, over the limit from published peaks and over "
         "the limit with two fitted constants. Points lie above the limit: far above at one token and above 512. "
         "Reading only the experts of one token would take far less.")
+    figure.config["legend"]["columns"] = 3
+    return figure
 
 
 def one_curve(laws, points):
