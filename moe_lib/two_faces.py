@@ -45,6 +45,8 @@ class Choice:
         Live, a reader's own file of this name may be added to the options; empty: none.
     reads : callable
         Makes of the text of that file what `add_model` takes, or raises a ValueError for the reader.
+    idle : dict of str to collection
+        Name of another choice to those of its values that make this one meaningless: the input is greyed out.
     """
 
     name: str
@@ -55,9 +57,18 @@ class Choice:
     more: dict = field(default_factory=dict)
     upload: str = ""
     reads: object = json.loads
+    idle: dict = field(default_factory=dict)
 
     def index(self):
         return list(self.options.values()).index(self.start)
+
+    def live_options(self):
+        """Every option of the live face as (label, value): numbers in order, names as they came."""
+        every = [*self.options.items(), *self.more.items()]
+        return every if any(isinstance(value, str) for _, value in every) else sorted(every, key=lambda item: item[1])
+
+    def is_idle(self, chosen):
+        return any(chosen[name] in values for name, values in self.idle.items())
 
 
 class TwoFaces:
@@ -73,7 +84,7 @@ class TwoFaces:
     readouts : dict of str to callable
         Label to a function of choice names that returns text, for example ``lambda model, batch: "222 of 256"``.
     add_model : callable, optional
-        ``add_model(held)`` takes what an uploaded file holds and returns a new option's name.
+        ``add_model(held, file)`` takes what an uploaded file holds and its name, and returns a new option's name.
     """
 
     def __init__(self, choices, tables, chart, readouts, add_model=None):
@@ -87,7 +98,8 @@ class TwoFaces:
         everything = {choice.name: list(choice.options.values()) for choice in self.choices}
         params = itertools.chain.from_iterable(_bound_params(choice) for choice in self.choices)
         described = [{"name": c.name, "label": c.label, "kind": c.kind, "labels": list(c.options), "start": c.index(),
-                      "values": list(c.options.values())} for c in self.choices]
+                      "values": list(c.options.values()), "idle": {name: [*held] for name, held in c.idle.items()}}
+                     for c in self.choices]
         answers = [self._every_answer(*item) for item in self.readouts.items()]
         return {**self.spec, "params": [*params, *self.spec["params"]], "datasets": self.tables(everything),
                 "usermeta": {"choices": described, "readouts": answers}}
@@ -146,6 +158,8 @@ class TwoFaces:
             chosen = {name: control.value for name, control in inputs.items()}
             tiles.value = _tiles_html(self.readout(**chosen))
             picture.value = self.svg(**chosen)
+            for choice in self.choices:
+                inputs[choice.name].disabled = choice.is_idle(chosen)
 
         rows = []
         for choice in self.choices:
@@ -179,7 +193,7 @@ def _bound_params(choice):
 
 
 def _input(choice):
-    options = [*choice.options.items(), *choice.more.items()]
+    options = choice.live_options()
     if choice.kind == "menu":
         return widgets.Dropdown(options=options, value=choice.start, layout={"width": "22em"})
     if choice.kind == "radio":
@@ -206,12 +220,12 @@ def _log_slider(number):
 def _upload_button(choice, menu, add_model, message):
     """A button that takes a file, adds what it holds to a menu and chooses it, or says why it cannot."""
     suffix = "." + choice.upload.rpartition(".")[2]
-    button = widgets.FileUpload(accept=suffix, description=f"your {choice.upload}", layout={"width": "12em"})
+    button = widgets.FileUpload(accept=suffix, description=f"your {choice.upload}", layout={"width": "auto"})
 
     def take(change):
         for file in change.new:
             try:
-                name = add_model(choice.reads(bytes(file["content"]).decode("utf-8-sig")))
+                name = add_model(choice.reads(bytes(file["content"]).decode("utf-8-sig")), file["name"])
             except json.JSONDecodeError as error:
                 message.value = _problem(file, f"line {error.lineno} is not JSON")
                 return
@@ -289,6 +303,6 @@ def _verdict(guess, computed):
 
 
 def _tiles_html(readout):
-    tiles = "".join(f"<div><dt>{html.escape(label)}</dt><dd>{html.escape(text)}</dd></div>"
-                    for label, text in readout.items())
+    said = {html.escape(label): html.escape(text).replace("+", "+<wbr>") for label, text in readout.items()}
+    tiles = "".join(f"<div><dt>{label}</dt><dd>{text}</dd></div>" for label, text in said.items())
     return f'<style>{STYLE}</style><dl class="moe-tiles" aria-live="polite">{tiles}</dl>'

@@ -1,6 +1,7 @@
 """What tests of figures and controls share: both faces, both versions of Vega-Lite, settings, what a page says."""
 
 import functools
+import itertools
 import logging
 
 import pytest
@@ -50,6 +51,12 @@ def page_says(page, **chosen):
             text = text[at[key]]
         found[answer["label"]] = text
     return found
+
+
+def widgets_of(view, kind):
+    """Every widget of a class name below a container, in order."""
+    inside = itertools.chain.from_iterable(widgets_of(child, kind) for child in getattr(view, "children", ()))
+    return [view] * (type(view).__name__ == kind) + list(inside)
 
 
 def rows_with_own_model(own):

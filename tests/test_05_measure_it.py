@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from drawing import both_versions, faces, page_says, paths, start
+from drawing import both_versions, faces, page_says, paths, start, widgets_of
 
 from moe_lib import charts, controls, kernels, records, routing
 from moe_lib.bench import suite
@@ -199,9 +199,27 @@ def test_what_was_not_timed_says_so_and_draws_nothing(measured):
 def test_a_reader_s_record_comes_first_from_a_list_or_a_file(tmp_path):
     record, path = own_record(), tmp_path / "mine.jsonl"
     records.write(path, [record])
-    for own in ([record], path):
+    for own, name in ([record], "moe_decode, a test"), (path, "mine.jsonl: moe_decode, a test"):
         machine = controls.measured(own).choices[0]
-        assert machine.start == next(iter(machine.options.values())) == "moe_decode, a test"
+        assert machine.start == next(iter(machine.options.values())) == name
+
+
+def test_a_record_is_said_to_be_timed_where_it_was_and_from_which_file():
+    control = controls.measured([own_record()])
+    assert control.readout(**start(control))["Timed by"] == "a test; none"
+    told = [control.readout(**start(control, device=control.add_model([own_record()], file)))["Timed by"]
+            for file in ("first.jsonl", "second.jsonl")]
+    assert told == ["a test; none; first.jsonl", "a test; none; second.jsonl"]
+
+
+def test_what_is_no_choice_for_a_reader_s_record_is_greyed_out_on_both_faces():
+    control = controls.measured([own_record()])
+    told, view = control.static()["usermeta"]["choices"], control.live()
+    (machine, layer), radios = widgets_of(view, "Dropdown"), widgets_of(view, "ToggleButtons")
+    assert [of["idle"] for of in told] == [{}] + 4 * [{"device": ["moe_decode, a test"]}]
+    assert not machine.disabled and [of.disabled for of in (layer, *radios)] == 4 * [True]
+    machine.value = "h200"
+    assert [of.disabled for of in (layer, *radios)] == 4 * [False]
 
 
 def test_an_uploaded_record_is_drawn_and_told_whatever_else_is_chosen():

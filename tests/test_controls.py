@@ -1,12 +1,11 @@
 """Both faces of a control: same numbers, valid charts, clear refusals."""
 
-import itertools
 import json
 import re
 from datetime import UTC, datetime
 
 import pytest
-from drawing import MIXTRAL, both_versions, drawn, faces, page_says, paths, start
+from drawing import MIXTRAL, both_versions, drawn, faces, page_says, paths, start, widgets_of
 
 from moe_lib import controls
 from moe_lib.hardware import DEVICES
@@ -28,12 +27,6 @@ def page():
 def both(request):
     """(a control, the page's face of it)."""
     return faces(request.param)
-
-
-def widgets_of(view, kind):
-    """Every widget of a class name below a container, in order."""
-    inside = itertools.chain.from_iterable(widgets_of(child, kind) for child in getattr(view, "children", ()))
-    return [view] * (type(view).__name__ == kind) + list(inside)
 
 
 def test_the_workshop_stands_at_the_worked_example(workshop):
@@ -85,6 +78,23 @@ def test_the_live_picture_is_the_chart_compiled_anew_for_each_setting(both):
     anew = drawn(control.live_spec(**other))
     marks = [re.findall(r' d="([^"]+)"|>([^<>]+)<', svg) for svg in (control.svg(**other), anew)]
     assert marks[0] == marks[1] and len(marks[0]) > 10
+
+
+def test_numbers_stand_in_order_live_though_the_page_has_some_of_them(both):
+    control, _ = both
+    for choice in control.choices:
+        values = [value for _, value in choice.live_options()]
+        assert set(values) == {*choice.options.values(), *choice.more.values()}
+        assert any(isinstance(value, str) for value in values) or values == sorted(values)
+
+
+def test_a_long_layout_may_break_after_a_plus():
+    control = faces("parallel")[0]
+    _, gpus, *_ = widgets_of(view := control.live(), "ToggleButtons")
+    gpus.value = 64
+    for split in widgets_of(view, "ToggleButtons")[2:4]:
+        split.value = 8
+    assert "TP8xDP8+<wbr>TP8xEP8" in widgets_of(view, "HTML")[1].value
 
 
 def test_a_batch_off_the_page_s_grid_is_computed_live():

@@ -25,7 +25,7 @@
     return { ...spec, width, autosize: { type: "fit-x", contains: "padding" } };
   };
 
-  // One labelled input per choice. `change` gets the position of the chosen option.
+  // One labelled input per choice, returned. `change` gets the position of the chosen option.
   const addInput = (form, choice, id, change) => {
     const row = make(form, choice.kind === "radio" ? "fieldset" : "div", { class: `moe-input moe-${choice.kind}` });
     if (choice.kind === "radio") {
@@ -37,7 +37,7 @@
         input.addEventListener("change", () => change(index));
         box.append(label);
       });
-      return;
+      return row;
     }
     make(row, "label", { for: id }, choice.label);
     if (choice.kind === "menu") {
@@ -45,7 +45,7 @@
       choice.labels.forEach((label, index) => make(select, "option", { value: index }, label));
       select.selectedIndex = choice.start;
       select.addEventListener("change", () => change(select.selectedIndex));
-      return;
+      return select;
     }
     const slider = make(row, "input", { id, type: "range", min: 0, max: choice.labels.length - 1, step: 1 });
     slider.value = choice.start;
@@ -56,6 +56,7 @@
     };
     slider.addEventListener("input", () => { say(); change(Number(slider.value)); });
     say();
+    return slider;
   };
 
   const start = async (el) => {
@@ -77,18 +78,25 @@
       return make(tile, "dd");
     });
     const settings = choices.length ? make(el, "p", { class: "moe-settings" }) : null; // in print, where inputs are not
+    const inputs = {}; // by choice; greyed out where the value of another choice makes one meaningless
+    const isIdle = ({ idle }) => choices.some(({ name, values }) => idle[name]?.includes(values[chosen[name]]));
     const read = () => {
       readouts.forEach(({ keys, values }, i) => {
         const text = keys.reduce((nested, key) => nested[chosen[key]], values);
-        if (cells[i].textContent !== text) cells[i].textContent = text;
+        if (cells[i].textContent === text) return;
+        cells[i].textContent = text;
+        cells[i].innerHTML = cells[i].innerHTML.replaceAll("+", "+<wbr>"); // TP8xDP8+TP8xEP8 may break there
       });
-      if (settings) settings.textContent = choices.map(({ name, label, labels }) => `${label}: ${labels[chosen[name]]}`).join(", ");
+      choices.forEach((choice) => { inputs[choice.name].disabled = isIdle(choice); });
+      if (settings) settings.textContent = choices.filter((choice) => !isIdle(choice)).map(({ name, label, labels }) => `${label}: ${labels[chosen[name]]}`).join(", ");
     };
-    choices.forEach((choice) => addInput(form, choice, `${el.id}-${choice.name}`, (index) => {
-      chosen[choice.name] = index;
-      read();
-      view?.signal(signalOf(choice), valueOf(choice)).runAsync();
-    }));
+    choices.forEach((choice) => {
+      inputs[choice.name] = addInput(form, choice, `${el.id}-${choice.name}`, (index) => {
+        chosen[choice.name] = index;
+        read();
+        view?.signal(signalOf(choice), valueOf(choice)).runAsync();
+      });
+    });
     read();
 
     const plot = make(el, "div", { class: "moe-plot" });

@@ -29,10 +29,10 @@ class Models(dict):
         super().__init__({**{slug: m for slug, m in CATALOG.items() if m.num_experts > 1}, **PLATE})
         self.own = None if config is None else self.add(config)
 
-    def add(self, config):
+    def add(self, config, file="yours"):
         model = from_config(config)
-        more = (f"{model.name}, yours ({number})" for number in itertools.count(2))
-        names = itertools.chain([f"{model.name}, yours"], more)
+        more = (f"{model.name}, {file} ({number})" for number in itertools.count(2))
+        names = itertools.chain([f"{model.name}, {file}"], more)
         name = next(name for name in names if name not in self)
         self[name] = model
         return name

@@ -1,6 +1,7 @@
 """Controls of page 05: measured layers."""
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 
@@ -79,20 +80,20 @@ def measured(own=None):
     """
     layers, mine = _timed_layers(), {}  # mine: {name: what was measured} of a reader's own
 
-    def add(found):
+    def add(found, file=""):
         names = []
         for record in found:
             if "touched" in record.data:
-                layer, name = kernels.from_bench(record), f"{record.what}, {record.on}"
+                layer, name = kernels.from_bench(record), f"{file}{': ' if file else ''}{record.what}, {record.on}"
                 names.append(f"{name} ({len(mine) + 1})" if name in mine else name)
-                layers[names[-1]] = layer | {"fitted": kernels.fit([kernels.first(layer, 32)]),
-                                             "timed_by": f"this machine, {record.software}"}
+                layers[names[-1]] = layer | {"fitted": kernels.fit([kernels.first(layer, 32)]), "timed_by": "; ".join(
+                    filter(None, [record.on, record.software, file]))}
                 mine[names[-1]] = record.what
         if not names:
             raise ValueError("no record of a timed layer: run python -m moe_lib.bench --only moe_decode")
         return next((name for name in names if mine[name] == "moe_decode"), names[0])
 
-    start = None if own is None else add(own if isinstance(own, list) else read(own))
+    start = None if own is None else add(own) if isinstance(own, list) else add(read(own), Path(own).name)
 
     def key_of(*chosen):
         return chosen[0] if chosen[0] in mine else "|".join(chosen)
@@ -127,10 +128,13 @@ def measured(own=None):
         "Not to be trusted": said(_defects),
     }
     devices = {name: name for name in mine} | {DEVICES[slug].name: slug for slug in TIMED_ON}
+    idle = {"device": mine}  # a reader's record has a software, weights, a layer and a routing of its own
     choices = [Choice("device", "Machine", devices, start or "h200", upload="moe_bench.jsonl", reads=parse),
                Choice("framework", "Software", {"SGLang": "SGLang", "TRT-LLM": "TRT-LLM", "vLLM": "vLLM"}, "SGLang",
-                      "radio"),
-               Choice("precision", "Weights", TIMED_PRECISIONS, "bf16", "radio"),
-               Choice("model", "Layer of", {CATALOG[slug].name: slug for slug in TIMED_MODELS}, "deepseek-v3"),
-               Choice("routing", "Routing", {"balanced": "balanced", "power law": "power law"}, "balanced", "radio")]
+                      "radio", idle=idle),
+               Choice("precision", "Weights", TIMED_PRECISIONS, "bf16", "radio", idle=idle),
+               Choice("model", "Layer of", {CATALOG[slug].name: slug for slug in TIMED_MODELS}, "deepseek-v3",
+                      idle=idle),
+               Choice("routing", "Routing", {"balanced": "balanced", "power law": "power law"}, "balanced", "radio",
+                      idle=idle)]
     return TwoFaces(choices, tables, charts.measured(), readouts, add)
