@@ -126,6 +126,14 @@ def test_ratios_take_the_least_sample(records):
     assert suite.ratios(records["moe_decode"])[1] == min(np.array(seconds[1]) / limits[1])
 
 
+def test_paired_ratios_hold_each_time_against_the_ceilings_of_its_repetition(records):
+    of = records["moe_decode"].data
+    limit = np.maximum(np.array(of["touched"][2]) * of["expert_bytes"] / of["ceilings_bytes_per_s"][2],
+                       of["batch"][2] * of["flops_per_token"] / np.array(of["ceilings_flops_per_s"][2]))
+    assert suite.paired_ratios(records["moe_decode"])[2] == pytest.approx(np.median(of["seconds"][2] / limit))
+    assert max(map(max, of["ceilings_bytes_per_s"])) == of["bytes_per_s"]
+
+
 def test_the_offload_loop_misses_what_its_trace_says(records):
     of = records["offload_lru"].data
     assert np.mean(of["missed"]) / of["top_k"] <= 1 - of["lru_hit_rate"]  # the loop starts with a warm cache
@@ -140,7 +148,7 @@ def test_the_command_says_what_it_needs_and_prints_measured_limit_and_ratio(tmp_
     out = tmp_path / "records.jsonl"
     assert main(["--quick", "--only", "moe_decode", "--only", "balance", "--out", str(out)]) == 0
     said = capsys.readouterr().out
-    assert "GB of memory" in said and "1 of" in said and "time/limit by batch" in said and "max/mean" in said
+    assert "GB of memory" in said and "1 of" in said and "least time / limit" in said and "max/mean" in said
     assert [record.what for record in read(out)] == ["moe_decode", "balance"]
 
 

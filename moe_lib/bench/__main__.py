@@ -100,7 +100,7 @@ def _run(options, names, skipped):
 
 
 def _table(done):
-    from .suite import ratios, summary
+    from .suite import paired_ratios, ratios, summary
 
     print(f"{'':14}{'measured':>12}{'limit':>12}{'ratio':>8}")
     for result in done:
@@ -108,8 +108,9 @@ def _table(done):
         print(f"{result.what:14}{measured:12,.4g}" + (f"{limit:12,.4g}{ratio:8.2f}" if limit else f"{'-':>12}{'-':>8}")
               + f" {unit}")
         if "touched" in result.data:
-            pairs = (f"{batch}: {ratio:.2f}" for batch, ratio in zip(result.data["batch"], ratios(result), strict=True))
-            print(f"{'':14}time/limit by batch  {'  '.join(pairs)}")
+            for name, of in {"least time / limit": ratios(result), "paired, median": paired_ratios(result)}.items():
+                pairs = (f"{batch}: {ratio:.2f}" for batch, ratio in zip(result.data["batch"], of, strict=True))
+                print(f"{'':14}{name:20}{'  '.join(pairs)}")
 
 
 def _machine(options, E, k, d, f):

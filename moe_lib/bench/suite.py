@@ -1,7 +1,8 @@
 """One function a benchmark: each yields what it is doing and returns a `Record` with samples, limit and provenance.
 
 Ceilings (bytes/s, FLOP/s) are measured inside every repetition, beside what they bound, because shared machines change
-from second to second. A limit takes the best ceiling of the run; a ratio is the least time over its limit.
+from second to second. A limit takes the best ceiling of the run, and a ratio is the least time over its limit; a paired
+ratio holds each time against the ceilings of its own repetition, and is their median.
 """
 
 from collections import OrderedDict
@@ -217,6 +218,14 @@ def ratios(layer):
     return np.array([kernels.over_limit(batch).min() for batch in kernels.samples(layer)])
 
 
+def paired_ratios(layer):
+    """Time over the limit by the ceilings of the same repetition, the median of each batch [batches]."""
+    own = {key: layer.data[f"ceilings_{key}"] for key in ("bytes_per_s", "flops_per_s")}
+    batches = [batch | {key: np.array(of[at]) for key, of in own.items()}
+               for at, batch in enumerate(kernels.samples(layer))]
+    return np.array([np.median(kernels.over_limit(batch)) for batch in batches])
+
+
 def summary(result):
     """(measured, limit, ratio, unit) of a record in one line of numbers: medians, and None where there is no limit."""
     of = result.data
@@ -248,33 +257,36 @@ def summary(result):
 def _sweep(machine, rng, what, choose, batches, quick, routing=""):
     """Time a layer over batches, ceilings inside each repetition."""
     E = machine.num_experts
-    touched, seconds, parts, ceilings = [], [], {"router_s": [], "permute_s": [], "kernel": []}, []
+    touched, seconds, ceilings, parts = [], [], [], {"router_s": [], "permute_s": [], "kernel": []}
     for batch in batches.tolist():
-        n, times, routers, permutes = [], [], [], []
+        n, times, routers, permutes, rates = [], [], [], [], []
         repeats = max(5, min(5 if quick else 15, 4096 // batch))
         for repeat in range(repeats + 1):
             yield f"{what}: {batch} tokens"
             experts = choose(batch)
             x, gates = machine.inputs(rng, experts)
-            ceilings.append((machine.bandwidth(rng), machine.peak()))
+            rate = machine.bandwidth(rng), machine.peak()
             time = machine.seconds(machine.forward, x, experts, gates)
             if repeat:  # the first one warms up
                 n.append(np.unique(experts).size)
                 times.append(time)
+                rates.append(rate)
                 routers.append(machine.seconds(machine.route, x))
                 permutes.append(machine.seconds(machine.permute, experts))
         touched.append(n)
         seconds.append(times)
+        ceilings.append(np.transpose(rates).tolist())
         parts["router_s"].append(min(routers))
         parts["permute_s"].append(min(permutes))
         parts["kernel"].append(machine.kernel)
-    bandwidth, peak = np.max(ceilings, axis=0)
+    rates = {"bytes_per_s": [of[0] for of in ceilings], "flops_per_s": [of[1] for of in ceilings]}
+    rates = {key: max(map(max, of)) for key, of in rates.items()} | {f"ceilings_{key}": of for key, of in rates.items()}
     k = experts.shape[1]
     expected = {} if what != "moe_decode" or routing != "uniform" else {
         "touched_expected": experts_touched(E, k, batches), "touched_std": experts_touched_std(E, k, batches)}
     return record(machine, what, {
-        "batch": batches, "touched": touched, "seconds": seconds, **parts, **expected, "bytes_per_s": bandwidth,
-        "flops_per_s": peak, "expert_bytes": machine.expert_bytes, "num_experts": E, "top_k": k,
+        "batch": batches, "touched": touched, "seconds": seconds, **parts, **expected, **rates,
+        "expert_bytes": machine.expert_bytes, "num_experts": E, "top_k": k,
         "d_model": machine.d_model, "d_expert": machine.d_expert, "dtype": machine.dtype,
         "flops_per_token": 6 * k * machine.d_model * machine.d_expert, "threads": machine.threads,
         "ceilings": "best of the run, measured before every timing",

@@ -7,7 +7,8 @@ what is missing. Bars: time/limit at most 1.25 to 8 tokens, 1.6 to 32, 2.4 beyon
 least 1.5 times as long to 32 tokens, 1.3 at 64. Exit status 1 if one is missed.
 
 All use the same weights. Every call gets routing of its own, so that no expert is still in cache, and follows a fresh
-measurement of the ceilings; what is compared is the least time over limit.
+measurement of the ceilings. `/ limit`, which the bars are about, is the median of time over the limit by ceilings of
+the same repetition; `least`, which is compared, is the least time over the limit by the best ceilings of the run.
 """
 
 import sys
@@ -102,19 +103,19 @@ def check(layer, found, rng):
 
 
 def measure(layer, found, rng):
-    """{batch: {name: [(seconds, experts touched)]}}, bytes/s, FLOP/s."""
+    """{batch: {name: [(seconds, experts touched, bytes/s, FLOP/s)]}}, best bytes/s and FLOP/s."""
     samples, ceilings = {}, []
     for batch in BATCHES:
         names = list(found) if batch <= COMPARED else ["ours"]
         samples[batch] = {name: [] for name in names}
-        for repeat in range(16 if batch <= 128 else 6):
+        for repeat in range(31 if batch <= 128 else 8):
             for name in np.roll(names, repeat).tolist():
                 experts = sample_routing(rng, batch, layer.num_experts, layer.top_k)
                 x, gates = layer.inputs(rng, experts)
                 ceilings.append((layer.bandwidth(rng), layer.peak()))
                 seconds = layer.seconds(found[name], x, experts, gates)
                 if repeat:  # the first one warms up
-                    samples[batch][name].append((seconds, np.unique(experts).size))
+                    samples[batch][name].append((seconds, np.unique(experts).size, *ceilings[-1]))
     return samples, *np.max(ceilings, axis=0)
 
 
@@ -127,21 +128,24 @@ def main():
     check(layer, found, rng)
     samples, bandwidth, peak = measure(layer, found, rng)
     print(f"ceilings {bandwidth / 1e9:.1f} GB/s, {peak / 1e9:.0f} GFLOP/s\n{'tokens':>6}{'touched':>9}{'ms':>9}"
-          f"{'/ limit':>9}   others, as a multiple of ours: " + ", ".join(list(found)[1:]))
+          f"{'/ limit':>9}{'least':>9}   others, as a multiple of ours: " + ", ".join(list(found)[1:]))
     missed = []
     for batch, by_name in samples.items():
         flops = 6 * batch * layer.top_k * layer.d_model * layer.d_expert
 
         def over_limit(name, by_name=by_name, flops=flops):
             return min(seconds / max(touched * layer.expert_bytes / bandwidth, flops / peak)
-                       for seconds, touched in by_name[name])
+                       for seconds, touched, *_ in by_name[name])
 
         ours, others = over_limit("ours"), [over_limit(name) for name in list(by_name)[1:]]
-        times = min(seconds for seconds, _ in by_name["ours"])
-        print(f"{batch:6}{experts_touched(layer.num_experts, layer.top_k, batch):9.1f}{1e3 * times:9.2f}{ours:9.2f}"
+        paired = np.median([seconds / max(touched * layer.expert_bytes / rate, flops / top)
+                            for seconds, touched, rate, top in by_name["ours"]])
+        times = min(seconds for seconds, *_ in by_name["ours"])
+        touched = experts_touched(layer.num_experts, layer.top_k, batch)
+        print(f"{batch:6}{touched:9.1f}{1e3 * times:9.2f}{paired:9.2f}{ours:9.2f}"
               + "".join(f"{other / ours:9.2f}" for other in others), flush=True)
-        if not 0.95 <= ours <= bar(batch):
-            missed.append(f"{batch} tokens: {ours:.2f} of the limit, allowed 0.95 to {bar(batch)}")
+        if not 0.95 <= paired <= bar(batch):
+            missed.append(f"{batch} tokens: {paired:.2f} of the limit, allowed 0.95 to {bar(batch)}")
         least = 1.5 if batch <= 32 else 1.3
         missed += [f"{batch} tokens: {name} takes {other / ours:.2f} times as long, should be {least}"
                    for name, other in zip(list(by_name)[1:], others, strict=True) if other / ours < least]
