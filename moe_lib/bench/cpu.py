@@ -120,15 +120,16 @@ class Layer:
         order, bounds = self.permute(experts)
         rows = np.empty((order.size, self.d_model), np.float32)
 
-        def some(of):
-            if numba():
-                _kernels()["experts"](x, experts.shape[1], order, bounds, of, gate_up, down, rows, FEW)
-            for e in of:
-                choices = order[bounds[e]:bounds[e + 1]]
-                if choices.size > (FEW if numba() else 0):
-                    rows[choices] = expert(x[choices // experts.shape[1]], gate_up[e], down[e])
+        few, loads = FEW if numba() else 0, np.diff(bounds)
 
-        touched = np.flatnonzero(np.diff(bounds))
+        def some(of):
+            if few:
+                _kernels()["experts"](x, experts.shape[1], order, bounds, of, gate_up, down, rows, few)
+            for e in of[loads[of] > few]:
+                choices = order[bounds[e]:bounds[e + 1]]
+                rows[choices] = expert(x[choices // experts.shape[1]], gate_up[e], down[e])
+
+        touched = np.flatnonzero(loads)
         self._on_threads(some, [touched[first::self.threads] for first in range(self.threads)])
         rows *= gates.reshape(-1, 1)
         return rows.reshape(*experts.shape, self.d_model).sum(axis=1)
