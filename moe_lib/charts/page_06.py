@@ -36,7 +36,7 @@ def offloading():
     card = alt.Chart(alt.NamedData("card")).transform_filter("datum.key == " + key.format("way"))
     x = alt.X("share:Q", title="share of the experts held on the card", axis=alt.Axis(format=".0%", tickCount=5),
               scale=alt.Scale(domain=[0, 1]))
-    y = log_axis("ms", "milliseconds per token, at least", OFFLOADED, format=",~r")
+    y = log_axis("ms", "milliseconds per token, no overlap", OFFLOADED, format=",~r")
     color = legend_colors(names, [MOE, CACHE]).legend(symbolType="stroke", labelLimit=0)
     lines = [
         alt.Chart(alt.NamedData("curve")).transform_filter("datum.key == " + key.format(way)).transform_flatten(

@@ -67,7 +67,7 @@ def offloading(config=None):
 
     >>> setting = {"model": "mixtral-8x7b", "device": "rtx-4090", "way": "pcie4-x16", "precision": "fp8", "reuse": 0}
     >>> said = offloading().readout(**setting)
-    >>> print(said["Slots a layer"], "|", said["Hit rate, modelled"], "|", said["A token, at least"])
+    >>> print(said["Slots a layer"], "|", said["Hit rate, modelled"], "|", said["A token, no overlap"])
     3 of 8 | 33 % | 253 ms, 3.94 tokens/s
     """
     models, host_flops_per_s = Models(config), _host_flops_per_s()
@@ -134,7 +134,7 @@ def offloading(config=None):
     def on_host(model, device, precision, reuse):
         return told(token)(model, device, "server-ddr5", precision, reuse)
 
-    readouts = {"Slots a layer": slots, "Hit rate, modelled": hit, "A token, at least": told(token),
+    readouts = {"Slots a layer": slots, "Hit rate, modelled": hit, "A token, no overlap": told(token),
                 "If a server's host computes": on_host}
     choices = [models.choice(OFFLOADED_MODELS, "mixtral-8x7b"),
                Choice("device", "Card", {DEVICES[slug].name: slug for slug in OFFLOADED_TO}, "rtx-4090"),
