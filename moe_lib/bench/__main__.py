@@ -42,7 +42,7 @@ def main(argv=None):
     if not options.out.absolute().parent.is_dir():
         parser.error(f"--out must lie in a folder that exists, got {options.out}")
     try:
-        options.earlier = read(options.out) if options.out.exists() else []
+        earlier = read(options.out) if options.out.exists() else []
     except ValueError as problem:
         parser.error(f"--out must name a new file or one of records: {problem}")
     names, no_torch = options.only or list(SUITE), importlib.util.find_spec("torch") is None
@@ -61,14 +61,14 @@ def main(argv=None):
     print(f"Will use {options.device}, {options.threads} of {os.cpu_count()} threads, about {2 * size / 1e9:.1f} GB of "
           f"memory ({size / 1e9:.1f} GB of weights: {E} experts of {d} x {f}), {lasts}.\n"
           f"Records go to {options.out}.", flush=True)
-    return _run(options, [name for name in names if name not in skipped], skipped)
+    return _run(options, [name for name in names if name not in skipped], skipped, earlier)
 
 
-def _run(options, names, skipped):
+def _run(options, names, skipped, kept):
     import numpy as np
     from tqdm import tqdm
 
-    from ..records import read, write
+    from ..records import write
     from .suite import SHAPES, SUITE, finish
 
     machine = _machine(options, *SHAPES[options.device])
@@ -84,15 +84,15 @@ def _run(options, names, skipped):
                 failed[name] = f"{type(problem).__name__}: {problem}"
             waiting.remove(name)
             measured = {result.what for result in done}
-            write(options.out, [result for result in options.earlier if result.what not in measured] + done)
+            kept = [result for result in kept if result.what not in measured]
+            write(options.out, kept + done)
     except KeyboardInterrupt:
         print(f"\ninterrupted; not measured: {', '.join(waiting)}", file=sys.stderr)
     _table(done)
     for name, reason in {**skipped, **failed}.items():
         print(f"{name:14}not measured: {reason}")
     if done:
-        earlier = len(read(options.out)) - len(done)
-        beside = f", beside {earlier} of earlier runs" if earlier else ""
+        beside = f", beside {len(kept)} of earlier runs" if kept else ""
         print(f"{len(done)} record{'s' * (len(done) > 1)} in {options.out}{beside}. Page 05 shows the file.")
     else:
         print("no records")

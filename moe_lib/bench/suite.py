@@ -257,35 +257,32 @@ def summary(result):
 def _sweep(machine, rng, what, choose, batches, quick, routing=""):
     """Time a layer over batches, ceilings inside each repetition."""
     E = machine.num_experts
-    touched, seconds, ceilings, parts = [], [], [], {"router_s": [], "permute_s": [], "kernel": []}
+    timed = {"touched": [], "seconds": [], "ceilings_bytes_per_s": [], "ceilings_flops_per_s": []}
+    parts = {"router_s": [], "permute_s": [], "kernel": []}
     for batch in batches.tolist():
-        n, times, routers, permutes, rates = [], [], [], [], []
+        samples = []
         repeats = max(5, min(5 if quick else 15, 4096 // batch))
         for repeat in range(repeats + 1):
             yield f"{what}: {batch} tokens"
             experts = choose(batch)
             x, gates = machine.inputs(rng, experts)
-            rate = machine.bandwidth(rng), machine.peak()
+            ceilings = machine.bandwidth(rng), machine.peak()
             time = machine.seconds(machine.forward, x, experts, gates)
             if repeat:  # the first one warms up
-                n.append(np.unique(experts).size)
-                times.append(time)
-                rates.append(rate)
-                routers.append(machine.seconds(machine.route, x))
-                permutes.append(machine.seconds(machine.permute, experts))
-        touched.append(n)
-        seconds.append(times)
-        ceilings.append(np.transpose(rates).tolist())
+                samples.append((np.unique(experts).size, time, *ceilings, machine.seconds(machine.route, x),
+                                machine.seconds(machine.permute, experts)))
+        *columns, routers, permutes = map(list, zip(*samples, strict=True))
+        for key, column in zip(timed, columns, strict=True):
+            timed[key].append(column)
         parts["router_s"].append(min(routers))
         parts["permute_s"].append(min(permutes))
         parts["kernel"].append(machine.kernel)
-    rates = {"bytes_per_s": [of[0] for of in ceilings], "flops_per_s": [of[1] for of in ceilings]}
-    rates = {key: max(map(max, of)) for key, of in rates.items()} | {f"ceilings_{key}": of for key, of in rates.items()}
+    best = {key: max(map(max, timed[f"ceilings_{key}"])) for key in ("bytes_per_s", "flops_per_s")}
     k = experts.shape[1]
     expected = {} if what != "moe_decode" or routing != "uniform" else {
         "touched_expected": experts_touched(E, k, batches), "touched_std": experts_touched_std(E, k, batches)}
     return record(machine, what, {
-        "batch": batches, "touched": touched, "seconds": seconds, **parts, **expected, **rates,
+        "batch": batches, **timed, **parts, **expected, **best,
         "expert_bytes": machine.expert_bytes, "num_experts": E, "top_k": k,
         "d_model": machine.d_model, "d_expert": machine.d_expert, "dtype": machine.dtype,
         "flops_per_token": 6 * k * machine.d_model * machine.d_expert, "threads": machine.threads,
