@@ -1,4 +1,4 @@
-"""The one check of arguments that every module may use."""
+"""The one check of arguments that every module may use, and its commonest case."""
 
 import numpy as np
 
@@ -62,6 +62,15 @@ def require(name, value, low=None, high=None, *, whole=False, one=False):
         kind = "whole and " if whole else "finite and " if np.isinf(bad) else ""
         raise ValueError(f"{name} must be {kind}{_range(low, high)}, got {bad}")
     return numbers.astype(int if numbers.dtype.kind == "i" else float)[()]
+
+
+def whole_number(name, value, low, high=None):
+    """One whole number within [low, high], as an int; name and errors as `require`.
+
+    >>> print(whole_number("num_gpus", 8.0, 1))
+    8
+    """
+    return int(require(name, value, low, high, whole=True, one=True))
 
 
 def _first_bad(array, allowed):

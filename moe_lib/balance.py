@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._arguments import require
+from ._arguments import require, whole_number
 from .offload import expert_bytes
 from .parallel import linear_placement
 from .routing import top_k_of
@@ -73,7 +73,7 @@ def balance(loads, num_gpus, num_slots, *, num_nodes=1, num_groups=1):
     loads = _layers("loads", loads)
     L, E = loads.shape
     require("loads of a layer", loads.sum(axis=1), np.finfo(float).tiny)
-    P, slots, nodes, groups = (int(require(name, value, 1, whole=True, one=True)) for name, value in [
+    P, slots, nodes, groups = (whole_number(name, value, 1) for name, value in [
         ("num_gpus", num_gpus), ("num_slots", num_slots), ("num_nodes", num_nodes), ("num_groups", num_groups)])
     if slots < E or slots % P or P % nodes or E % groups:
         raise ValueError(f"num_slots must be at least num_experts = {E} and a multiple of num_gpus, num_nodes must "
@@ -115,7 +115,7 @@ def copies_of(expert_of_slot, num_experts):
     >>> print(copies_of([[0, 1, 0, 2]], 3))
     [[2 1 1]]
     """
-    E = int(require("num_experts", num_experts, 1, whole=True, one=True))
+    E = whole_number("num_experts", num_experts, 1)
     held = _layers("expert_of_slot", expert_of_slot)
     held = require("expert_of_slot", held, 0, E - 1, whole=True).astype(int)
     counted = (np.arange(len(held))[:, None] * E + held).ravel()

@@ -14,7 +14,7 @@ from importlib import resources
 import numpy as np
 
 from . import _instantiate
-from ._arguments import require
+from ._arguments import require, whole_number
 from ._families import facts_of, family_error, read
 
 PARTS = ("embedding", "attention", "dense_ffn", "router", "shared_experts", "routed_experts", "norms", "head", "other")
@@ -279,7 +279,7 @@ def from_counts(name, total_params, active_params, num_experts, top_k):
     """
     counts = {"total_params": total_params, "active_params": active_params, "num_experts": num_experts, "top_k": top_k}
     total, active, experts, top_k = (
-        int(require(key, value, 1, 10**15, whole=True, one=True)) for key, value in counts.items())
+        whole_number(key, value, 1, 10**15) for key, value in counts.items())
     require("num_experts", experts, 2)
     require("top_k", top_k, 1, experts - 1)
     require("active_params", active, -(-total * top_k // experts), total)  # below, the shared part would be negative

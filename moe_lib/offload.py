@@ -6,7 +6,7 @@ experts that are found in the cache. A *trace* is the sequence of experts that o
 
 import numpy as np
 
-from ._arguments import ABOVE_ZERO, require
+from ._arguments import ABOVE_ZERO, require, whole_number
 from .roofline import transfer_time
 from .routing import experts_touched, sample_routing
 from .steps import bytes_per_weight, one_model, part_bytes, resident_bytes
@@ -458,7 +458,7 @@ def sample_trace(rng, num_tokens, num_experts, top_k, *, inclusion=None, reuse=0
 
 
 def _trace(trace, num_experts):
-    E = int(require("num_experts", num_experts, 1, whole=True, one=True))
+    E = whole_number("num_experts", num_experts, 1)
     experts = np.asarray(require("trace", trace, 0, E - 1, whole=True)).ravel().astype(np.intp)
     require("accesses of the trace", experts.size, 1)
     return experts, E

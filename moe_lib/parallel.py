@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._arguments import require
+from ._arguments import require, whole_number
 from .roofline import step_time, transfer_time
 from .steps import decode_step, most_sequences, part_bytes, prefill, weights_read
 
@@ -73,7 +73,7 @@ def layouts(model, num_gpus):
     >>> print(*layouts(CATALOG["mixtral-8x7b"], 2))
     TP2 TP2+EP2 DP2+TP2 DP2+EP2
     """
-    num_gpus = int(require("num_gpus", num_gpus, 1, whole=True, one=True))
+    num_gpus = whole_number("num_gpus", num_gpus, 1)
     sizes = [size for size in range(num_gpus, 0, -1) if num_gpus % size == 0]
     if model.num_moe_layers == 0:  # no experts to spread
         return [Layout(tp, num_gpus // tp, num_gpus) for tp in sizes]
@@ -306,7 +306,7 @@ def gpus_touched_per_token(num_experts, top_k, num_gpus, *, group_limit=None):
     5.295 of 8
     3.629 of 8
     """
-    E, k, P = (int(require(name, value, 1, whole=True, one=True)) for name, value in
+    E, k, P = (whole_number(name, value, 1) for name, value in
                [("num_experts", num_experts), ("top_k", top_k), ("num_gpus", num_gpus)])
     require("top_k", k, 1, E)
     group_limit = np.array((1, 1) if group_limit is None else require("group_limit", group_limit, 1, whole=True))
@@ -369,7 +369,7 @@ def copies_sent(num_experts, top_k, num_gpus, *, expert_tp=1, gpus_per_node=GPUS
     >>> print(f"{copies.within:.2f} within the node, {copies.across:.2f} across")
     4.63 within the node, 0.00 across
     """
-    num_gpus, in_node, expert_tp = (int(require(name, value, 1, whole=True, one=True)) for name, value in [
+    num_gpus, in_node, expert_tp = (whole_number(name, value, 1) for name, value in [
         ("num_gpus", num_gpus), ("gpus_per_node", gpus_per_node), ("expert_tp", expert_tp)])
     in_node = min(in_node, num_gpus)
     if num_gpus % in_node:
@@ -465,7 +465,7 @@ def link_time(model, batch, layout, link, *, network=None, gpus_per_node=GPUS_PE
     TP8 1.74 ms
     DP8+EP8 0.42 ms
     """
-    in_node = min(int(require("gpus_per_node", gpus_per_node, 1, whole=True, one=True)), layout.num_gpus)
+    in_node = min(whole_number("gpus_per_node", gpus_per_node, 1), layout.num_gpus)
     if in_node < layout.num_gpus and network is None:
         raise ValueError(f"network must be a Link: {layout} needs more than the {in_node} GPUs of a node")
     wide = max(layout.attention_tp, layout.expert_tp if model.num_moe_layers else 1)
@@ -554,7 +554,7 @@ def round_robin_placement(num_experts, num_gpus):
 
 
 def _experts_each(num_experts, num_gpus):
-    E, P = (int(require(name, value, 1, whole=True, one=True))
+    E, P = (whole_number(name, value, 1)
             for name, value in [("num_experts", num_experts), ("num_gpus", num_gpus)])
     if E % P:
         raise ValueError(f"num_gpus must divide num_experts = {E}, got {P}")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._arguments import ABOVE_ZERO, require
+from ._arguments import ABOVE_ZERO, require, whole_number
 from .parallel import GPUS_PER_NODE, Layout, layout_sequences, layouts, link_time, problems, rank_prefill, rank_step
 from .roofline import step_time
 from .steps import bytes_per_weight, decode_step
@@ -105,12 +105,12 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
     DP8+EP8 504 28.0 ms, 2,253 tokens/s a GPU
     """
     usable = device.usable_bytes if usable_bytes is None else require("usable_bytes", usable_bytes, 0, one=True)
-    context = int(require("context", context, 0, whole=True, one=True))
+    context = whole_number("context", context, 0)
     target = np.inf if tpot is None else require("tpot", tpot, ABOVE_ZERO, one=True)
     price = None if price_per_hour is None else require("price_per_hour", price_per_hour, 0, one=True)
     if batch is not None:
-        batch = int(require("batch", batch, 1, whole=True, one=True))
-    prompt = max(context, 1) if prompt is None else int(require("prompt", prompt, 1, whole=True, one=True))
+        batch = whole_number("batch", batch, 1)
+    prompt = max(context, 1) if prompt is None else whole_number("prompt", prompt, 1)
 
     shared = {"weight_bytes": weight_bytes, "kv_bytes": kv_bytes, "overhead": overhead, "dtype": dtype}
 

@@ -6,7 +6,7 @@ choice includes expert i (inclusion probability, sum of p_i = k).
 
 import numpy as np
 
-from ._arguments import require
+from ._arguments import require, whole_number
 
 ROWS_PER_BLOCK = 1 << 22  # values drawn at once by sample_routing, to bound its memory
 
@@ -297,8 +297,8 @@ def zipf_inclusion(num_experts, top_k, exponent):
     >>> print(zipf_inclusion(4, 2, 1).round(2))
     [0.96 0.48 0.32 0.24]
     """
-    num_experts = int(require("num_experts", num_experts, 1, 10**6, whole=True, one=True))
-    top_k = int(require("top_k", top_k, 1, num_experts, whole=True, one=True))
+    num_experts = whole_number("num_experts", num_experts, 1, 10**6)
+    top_k = whole_number("top_k", top_k, 1, num_experts)
     exponent = require("exponent", exponent, 0, one=True)
     rank = np.arange(1.0, num_experts + 1)
     for certain in range(top_k):  # the first `certain` experts are always chosen
@@ -332,10 +332,10 @@ def power_law_inclusion(rng, num_experts, top_k, exponent, most, num_draws=1):
     >>> print(power_law_inclusion(np.random.default_rng(0), 4, 2, 1.2, 50).round(2))
     [[1.   0.5  0.26 0.24]]
     """
-    num_experts = int(require("num_experts", num_experts, 1, 10**6, whole=True, one=True))
-    top_k = int(require("top_k", top_k, 1, num_experts, whole=True, one=True))
+    num_experts = whole_number("num_experts", num_experts, 1, 10**6)
+    top_k = whole_number("top_k", top_k, 1, num_experts)
     power, most = 1 - require("exponent", exponent, 0, one=True), require("most", most, 1, one=True) * 1.0
-    u = rng.random((int(require("num_draws", num_draws, 1, whole=True, one=True)), num_experts))
+    u = rng.random((whole_number("num_draws", num_draws, 1), num_experts))
     loads = most**u if power == 0 else (1 + u * (most**power - 1)) ** (1 / power)  # u: share of loads below
     inclusion = top_k * loads / loads.sum(axis=1, keepdims=True)
     for _ in range(top_k):  # each round makes one more expert certain, or none
@@ -416,9 +416,9 @@ def sample_routing(rng, num_tokens, num_experts, top_k, *, inclusion=None, group
     >>> choices.shape, len(set(choices[0].tolist()))
     ((1000, 8), 8)
     """
-    num_tokens = int(require("num_tokens", num_tokens, 0, whole=True, one=True))
-    num_experts = int(require("num_experts", num_experts, 1, whole=True, one=True))
-    top_k = int(require("top_k", top_k, 1, num_experts, whole=True, one=True))
+    num_tokens = whole_number("num_tokens", num_tokens, 0)
+    num_experts = whole_number("num_experts", num_experts, 1)
+    top_k = whole_number("top_k", top_k, 1, num_experts)
     if inclusion is not None:
         inclusion = require("inclusion", inclusion, 0, 1)
         if inclusion.shape != (num_experts,):
@@ -427,8 +427,8 @@ def sample_routing(rng, num_tokens, num_experts, top_k, *, inclusion=None, group
     group_limit = (1, 1) if group_limit is None else group_limit
     if not isinstance(group_limit, (tuple, list)) or len(group_limit) != 2:
         raise ValueError(f"group_limit must be (num_groups, groups_kept), got {group_limit!r}")
-    groups = int(require("num_groups of group_limit", group_limit[0], 1, whole=True, one=True))
-    kept = int(require("groups_kept of group_limit", group_limit[1], 1, groups, whole=True, one=True))
+    groups = whole_number("num_groups of group_limit", group_limit[0], 1)
+    kept = whole_number("groups_kept of group_limit", group_limit[1], 1, groups)
     if num_experts % groups or kept * num_experts // groups < top_k:
         raise ValueError(f"group_limit {group_limit} does not fit {num_experts} experts, {top_k} chosen: groups must "
                          "be of equal size and the kept ones must hold top_k experts")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ._arguments import require
+from ._arguments import require, whole_number
 from .models import MoEModel
 from .routing import coverage, coverage_of, tokens_per_expert, top_k_of
 
@@ -185,10 +185,9 @@ def prefill(model, tokens, *, chunk=None, sequences=1, context=0, weight_bytes=N
     [160. 186. 211. 236.] [  0. 144. 288. 432.]
     """
     one_model(model)
-    whole = {"whole": True, "one": True}
-    tokens = require("tokens", tokens, 1, **whole)
-    chunk = tokens if chunk is None else require("chunk", chunk, 1, **whole)
-    sequences, context = 1.0 * require("sequences", sequences, 1, **whole), require("context", context, 0, **whole)
+    tokens = whole_number("tokens", tokens, 1)
+    chunk = tokens if chunk is None else whole_number("chunk", chunk, 1)
+    sequences, context = 1.0 * whole_number("sequences", sequences, 1), whole_number("context", context, 0)
     start = context + np.arange(0, tokens, chunk)
     length = np.minimum(chunk, context + tokens - start)
     step = decode_step(model, sequences * length, weight_bytes=weight_bytes, kv_bytes=kv_bytes, inclusion=inclusion)
