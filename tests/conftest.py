@@ -83,6 +83,29 @@ def page(browser):
     page.close()
 
 
+AXE = """async () => {
+  const kinds = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+  const rules = axe.getRules(kinds).filter(({ tags }) => !tags.includes("deprecated")).map(({ ruleId }) => ruleId);
+  const runOnly = { type: "rule", values: rules };
+  const { violations } = await axe.run(document, { runOnly, resultTypes: ["violations"], preload: false });
+  return violations.flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary, html }) =>
+    `${id}: ${target.flat().join(" ")}: ${failureSummary.replace(/\\s+/g, " ")}: ${html.slice(0, 200)}`));
+}"""
+
+
+@pytest.fixture(scope="session")
+def axe():
+    """A function of a page: every fault that axe-core finds there now, experimental rules too, in one line each."""
+    from axe_playwright_python.base import AXE_SCRIPT
+
+    def faults(page):
+        if page.evaluate("!window.axe"):
+            page.evaluate(AXE_SCRIPT)
+        return page.evaluate(AXE)
+
+    return faults
+
+
 @pytest.fixture(scope="session")
 def book():
     """The module behind `make book`."""
