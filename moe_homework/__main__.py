@@ -1,0 +1,90 @@
+"""`python -m moe_homework hw1 SUBMISSIONS --out DIR`: grade a folder of notebooks. See `--help` for the other doors."""
+
+import os
+import sys
+
+# A submission named json.py in the folder where this is called must not be what the grader imports.
+sys.path[:] = [entry for entry in sys.path if entry and os.path.realpath(entry) != os.path.realpath(os.getcwd())]
+
+import argparse  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+
+def main(argv=None):
+    """Grade, or write a variant's notebook or a zip for Gradescope; what is wrong ends in one sentence and status 2."""
+    from .homework import NAMES, load
+
+    parser = argparse.ArgumentParser(prog="python -m moe_homework", description=__doc__.partition("\n")[0])
+    add, default = parser.add_argument, "(default: %(default)s)"
+    add("homework", choices=NAMES)
+    add("submissions", nargs="?", type=Path, help="folder of notebooks or Python files, with its subfolders")
+    add("--out", type=Path, metavar="DIR", help="folder for grades.csv, words.csv, points.svg and students/")
+    add("--seed", type=int, default=0, metavar="N", help=f"of inputs that tests draw; students have 0 {default}")
+    add("--variant", type=int, default=0, metavar="N", help=f"which constants the questions have {default}")
+    add("--tests", type=Path, action="append", default=[], metavar="FILE", help="further graded tests; may be repeated")
+    add("--jobs", type=int, metavar="N", help="submissions graded at a time (default: the number of processors)")
+    add("--fresh", action="store_true", help="grade again what an earlier run with the same settings has graded")
+    add("--trust", action="store_true", help="run submissions without isolation; every result says so")
+    add("--call-seconds", type=float, metavar="S", help="that one call of a student's function may take (default: 5)")
+    add("--notebook-seconds", type=float, metavar="S", help="that a notebook may take (default: 60)")
+    add("--notebook", type=Path, metavar="FILE", help="write the students' notebook of the variant, and grade nothing")
+    add("--gradescope", type=Path, metavar="FILE", help="write a zip for Gradescope's autograder, and grade nothing")
+    options = parser.parse_args(argv)
+    homework = load(options.homework)
+    try:
+        if options.notebook:
+            _write_notebook(homework, options)
+        elif options.gradescope:
+            from .gradescope import write_zip
+
+            print(f"wrote {write_zip(options.gradescope, homework, options)}")
+        else:
+            _grade(homework, options, parser)
+    except (ValueError, OSError, RuntimeError) as problem:
+        parser.exit(2, f"{parser.prog}: {problem}\n")
+    except KeyboardInterrupt:
+        parser.exit(130, "\nInterrupted. What was graded is kept: run the same command again to go on.\n")
+
+
+def _grade(homework, options, parser):
+    from .expect import one_line
+    from .grade import UNISOLATED, Plan, grade
+    from .sandbox import Limits
+
+    if not options.submissions or not options.out:
+        parser.error("give the folder of submissions and --out DIR")
+    if options.trust:
+        print(f"WARNING: {UNISOLATED}.", file=sys.stderr)
+    for path in options.tests:
+        if not path.is_file():
+            raise FileNotFoundError(f"{path}: there is no such file of tests")
+    limits = {"call_seconds": options.call_seconds, "notebook_seconds": options.notebook_seconds}
+    plan = Plan(
+        homework=homework.name,
+        seed=options.seed,
+        variant=options.variant,
+        tests=tuple(str(path.resolve()) for path in options.tests),
+        trust=options.trust,
+        hidden=tuple(str(path.resolve()) for path in (options.submissions, options.out)),
+        limits=Limits(**{name: value for name, value in limits.items() if value}),
+    )
+    grades = grade(plan, options.submissions, options.out, jobs=options.jobs, fresh=options.fresh)
+    points = sum(question.points for question in homework.functions.values())
+    for one in grades:
+        earned = sum(outcome.earned for outcome in one.outcomes)
+        print(f"{one_line(one.student, 40):24s} {earned:5g} of {points} points from tests")
+    print(f"{len(grades)} submissions. {options.out} holds grades.csv, points.svg, students/, words.csv (answers to read)")
+
+
+def _write_notebook(homework, options):
+    from .homework import notebook_of
+
+    source = Path(__file__).resolve().parent.parent / "notebooks" / "homework" / homework.notebook
+    if options.notebook.exists():
+        raise FileExistsError(f"{options.notebook} exists: choose another name")
+    options.notebook.write_text(notebook_of(homework, source, options.variant), encoding="utf-8")
+    print(f"wrote {options.notebook}, variant {options.variant}")
+
+
+if __name__ == "__main__":
+    main()

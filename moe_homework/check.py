@@ -1,0 +1,139 @@
+"""The student's side: run the graded tests of one question on a function in this process, and say what happened."""
+
+import _thread
+import html
+import threading
+import traceback
+from dataclasses import dataclass
+
+from . import run
+from .expect import Stopped, Wrong, answering, one_line
+from .values import decode, encode
+
+CALL_SECONDS = 5.0  # that one call may take
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What `check` answers with; it shows as one line."""
+
+    question: str
+    earned: float
+    points: float
+    tests: int
+    passed: int
+    message: str
+
+    def __repr__(self):
+        start = f"{self.question}: {self.earned:g} of {self.points:g} points"
+        tests = f"{self.passed} of {self.tests} tests passed" if self.message else f"all {self.tests} tests passed"
+        return f"{start}, {tests}. {self.message}".rstrip()
+
+    def _repr_html_(self):
+        mark, words = ("✓", "right") if not self.message else ("✗", "not yet")
+        return f'<p style="margin: 0"><span role="img" aria-label="{words}">{mark}</span> {html.escape(repr(self))}</p>'
+
+
+def checker(homework, variant=0):
+    """The function `check(question, function)` of a homework's notebook.
+
+    Parameters
+    ----------
+    homework : Homework
+    variant : int
+        Which constants hold; the notebook that a lecturer hands out names it.
+    """
+    homework.values(variant)  # a bad variant is refused here
+
+    def check(question, function):
+        """Run the graded tests of a question on your function.
+
+        Parameters
+        ----------
+        question : str
+            Such as "q1".
+        function : callable
+            Your answer.
+
+        Returns
+        -------
+        Answer
+            Points and tests passed, or the first call that went wrong, with what was expected and what came.
+
+        Raises
+        ------
+        ValueError
+            If the homework has no such question, or a person reads its answer.
+        TypeError
+            If `function` cannot be called.
+        """
+        asked = homework.question(question)
+        if asked.function is None:
+            raise ValueError(f"{question} is answered in words; a person reads it")
+        if not callable(function):
+            raise TypeError(f"check({question!r}, ...) takes the function {asked.function}, not {function!r}")
+        functions = dict.fromkeys(homework.functions, called(asked.function, function))
+        outcomes = run.run_tests(homework, functions, variant=variant, question=question)
+        return answer(asked, outcomes)
+
+    return check
+
+
+def answer(question, outcomes):
+    """Sum up the outcomes of one question's tests; the message is that of the first that failed."""
+    return Answer(
+        question=question.name,
+        earned=sum(outcome.earned for outcome in outcomes),
+        points=question.points,
+        tests=len(outcomes),
+        passed=sum(not outcome.message for outcome in outcomes),
+        message=next((outcome.message for outcome in outcomes if outcome.message), ""),
+    )
+
+
+def called(name, function, seconds=CALL_SECONDS):
+    """A function that calls the student's as a grader would: within a time limit, answers made of plain values."""
+
+    def ask(arguments, named):
+        try:
+            with _limit(seconds):
+                value = function(*arguments, **named)
+        except Wrong:
+            raise
+        except (Exception, SystemExit) as error:
+            raise Wrong(f"raised {raised(error, function)}") from None
+        try:
+            return decode(encode(value))
+        except (TypeError, ValueError) as error:
+            raise Wrong(str(error)) from None
+
+    return answering(name, ask)
+
+
+def raised(error, function):
+    """An exception in a line: its type, its text, and the line of the student's code that it came from."""
+    home = getattr(getattr(function, "__code__", None), "co_filename", None)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == home]
+    where = f" (in line {frames[-1].lineno} of the cell: {frames[-1].line})" if frames and frames[-1].line else ""
+    return one_line(f"{type(error).__name__}: {error}{where}")
+
+
+class _limit:
+    """Stop what runs in the main thread after some seconds. A call that never returns to Python goes on."""
+
+    def __init__(self, seconds):
+        self.seconds, self.over = seconds, False
+
+    def _end(self):
+        self.over = True
+        _thread.interrupt_main()
+
+    def __enter__(self):
+        self.timer = threading.Timer(self.seconds, self._end)
+        self.timer.daemon = True
+        self.timer.start()
+
+    def __exit__(self, kind, error, trace):
+        self.timer.cancel()
+        if self.over and kind in (None, KeyboardInterrupt):
+            raise Stopped(f"gave no answer within {self.seconds:g} s: an endless or a slow loop?") from None

@@ -1,0 +1,273 @@
+"""What a lecturer and a student get: a table of points, a chart, files for Gradescope, feedback in Markdown."""
+
+import csv
+import json
+import os
+import re
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from .run import Outcome
+
+BY_HAND = "words.csv"  # answers that a person reads; the points that are filled in there are kept
+RESULTS = "results.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grade:
+    """What one submission got.
+
+    Attributes
+    ----------
+    outcomes : tuple of Outcome
+        Of every graded test.
+    words : dict
+        {question: answer} of the questions that a person reads.
+    remarks : tuple of str
+        What was odd, a sentence each.
+    """
+
+    student: str
+    file: str
+    outcomes: tuple[Outcome, ...]
+    words: dict
+    remarks: tuple[str, ...]
+
+    def earned(self, question):
+        """Points of the tests of one question."""
+        return sum(outcome.earned for outcome in self.outcomes if outcome.question == question)
+
+
+def folder_of(out, student):
+    """Folder of one student's files; a name that would lead elsewhere is spelt with percent signs.
+
+    >>> print(folder_of("out", "ada").as_posix(), folder_of("out", "..").as_posix())
+    out/students/ada out/students/%2E%2E
+    """
+    safe = "".join(c if c.isalnum() or c in " _-." else quote(c, safe="") for c in student)
+    safe = safe.replace(".", "%2E") if safe.startswith(".") or safe.endswith((".", " ")) else safe
+    return Path(out, "students", safe[:100])
+
+
+def _fingerprint(handed, plan):
+    try:
+        content = handed.path.read_bytes() if handed.path.is_file() and handed.path.stat().st_size < 64 << 20 else b""
+    except OSError:
+        content = b""
+    return plan.digest(content + repr([handed.path.name, *(path.name for path in handed.older)]).encode())
+
+
+def kept(out, handed, plan):
+    """The grade that an earlier run of the same plan wrote for the same files, or None."""
+    try:
+        data = json.loads((folder_of(out, handed.student) / RESULTS).read_text(encoding="utf-8"))["extra_data"]
+        if data["fingerprint"] != _fingerprint(handed, plan):
+            return None
+        outcomes = tuple(Outcome(**outcome) for outcome in data["outcomes"])
+    except (OSError, ValueError, KeyError, TypeError):  # not there, or not one of ours
+        return None
+    remarks = tuple(data["remarks"])
+    return Grade(student=handed.student, file=data["file"], outcomes=outcomes, words=data["words"], remarks=remarks)
+
+
+def write_student(out, homework, plan, handed, grade):
+    """Write `results.json` in Gradescope's form and `feedback.md` into a student's folder."""
+    folder = folder_of(out, handed.student)
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / "feedback.md", feedback(homework, grade))
+    kept = {"fingerprint": _fingerprint(handed, plan), "file": grade.file, "words": grade.words}
+    kept |= {"remarks": grade.remarks, "outcomes": [asdict(outcome) for outcome in grade.outcomes]}
+    results = gradescope(homework, grade) | {"extra_data": kept}
+    _write(folder / RESULTS, json.dumps(results, indent=1, ensure_ascii=False) + "\n")  # last: it says that all is done
+
+
+def _write(path, text):
+    """Replace a file in one step, so that an interruption leaves the old one or the new one."""
+    fresh = path.with_name(path.name + ".new")
+    fresh.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(fresh, path)
+
+
+def gradescope(homework, grade):
+    """A result in the form that Gradescope reads: one test for each graded test, remarks as output."""
+    tests, numbers = [], Counter()
+    for outcome in grade.outcomes:
+        numbers[outcome.question] += 1
+        tests.append(
+            {
+                "name": f"{outcome.question}: {outcome.title}",
+                "number": f"{outcome.question.removeprefix('q')}.{numbers[outcome.question]}",
+                "score": outcome.earned,
+                "max_score": outcome.points,
+                "status": "failed" if outcome.message else "passed",
+                "output": outcome.message,
+                "output_format": "text",
+            }
+        )
+    return {"tests": tests, "output": "\n".join([*grade.remarks, *_by_hand(homework)]), "output_format": "text"}
+
+
+def _by_hand(homework):
+    """A sentence for each question that a person reads."""
+    asked = [question for question in homework.questions if question.function is None]
+    return [f"{one.name}: a person reads this answer and gives up to {one.points} points" for one in asked]
+
+
+def what_happened(question, grade):
+    """One sentence on a question: the first test that failed, or that all passed."""
+    outcomes = [outcome for outcome in grade.outcomes if outcome.question == question.name]
+    first = next((outcome.message for outcome in outcomes if outcome.message), "")
+    return first or "all tests passed"
+
+
+def feedback(homework, grade):
+    """What a student reads, in Markdown."""
+    possible = Counter()
+    for outcome in grade.outcomes:
+        possible[outcome.question] += outcome.points
+    graded = [question for question in homework.questions if question.function]
+    earned = sum(outcome.earned for outcome in grade.outcomes)
+    total = f"{earned:g} of {sum(possible.values()):g} points from tests"
+    lines = [f"# {homework.title}", "", f"{_code(grade.student)}: {total}.", ""]
+    lines += [*_by_hand(homework), ""] if _by_hand(homework) else []
+    lines += ["| question | points | what happened |", "|---|---|---|"]
+    for question in graded:
+        said = what_happened(question, grade)
+        said = _code(said).replace("|", "\\|") if said != "all tests passed" else said
+        points = f"{grade.earned(question.name):g} of {possible[question.name]:g}"
+        lines.append(f"| {question.name} {_code(question.function)} | {points} | {said} |")
+    if grade.remarks:
+        lines += ["", "## Remarks", "", *(f"- {_code(remark)}" for remark in grade.remarks)]
+    for question in graded:
+        lines += ["", f"## {question.name}", ""]
+        for outcome in grade.outcomes:
+            if outcome.question == question.name:
+                mark = "not passed" if outcome.message else "passed"
+                why = f"  \n  {_code(outcome.message)}" if outcome.message else ""
+                lines.append(f"- {mark}, {outcome.earned:g} of {outcome.points:g}: {outcome.title}{why}")
+    for question, text in grade.words.items():
+        quoted = [f"    {line}" for line in text.splitlines()] or ["    (no answer)"]
+        lines += ["", f"## {question}, your answer", "", *quoted]
+    return "\n".join(lines) + "\n"
+
+
+def _code(text):
+    """Text as a code span, whatever backticks it holds."""
+    fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+    space = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{space}{text}{space}{fence}"
+
+
+def write_class(out, homework, grades):
+    """Write `grades.csv`, the answers in words, and the chart."""
+    given = given_points(out, homework)
+    _write_words(out, homework, grades, given)
+    names = [question.name for question in homework.questions]
+    table = [["student", *names, "total", "note"]]
+    for grade in grades:
+        points = [
+            grade.earned(question.name) if question.function else given.get((grade.student, question.name), "")
+            for question in homework.questions
+        ]
+        total = sum(value for value in points if value != "")
+        note = _cell(_note(homework, grade, given))
+        table.append([_cell(grade.student), *map(_number, points), _number(total), note])
+    _write_table(Path(out, "grades.csv"), table)
+    if grades:
+        chart(homework, grades).save(str(Path(out, "points.svg")))
+
+
+def _note(homework, grade, given):
+    """Remarks and, for each question without full points, what happened."""
+    parts = list(grade.remarks)
+    unread = {outcome.message for outcome in grade.outcomes} <= {*grade.remarks}  # one reason for all: said already
+    for question in homework.questions:
+        if question.function is None:
+            if (grade.student, question.name) not in given:
+                parts.append(f"{question.name}: a person gives up to {question.points} points")
+        elif what_happened(question, grade) != "all tests passed" and not unread:
+            parts.append(f"{question.name}: {what_happened(question, grade)}")
+    return "; ".join(parts)
+
+
+def given_points(out, homework):
+    """{(student, question): points} that a person filled in; ValueError where they are no points of the question."""
+    path, given = Path(out, BY_HAND), {}
+    if path.is_file():
+        with open(path, encoding="utf-8", newline="") as file:
+            for number, row in enumerate(csv.DictReader(file), start=2):
+                if not (row.get("points") or "").strip():
+                    continue
+                try:
+                    points, most = float(row["points"]), homework.question(row["question"]).points
+                except (ValueError, KeyError):
+                    what = f"{row.get('points')!r} for {row.get('question')!r}"
+                    raise ValueError(f"{path}, line {number}: {what} are no points of {homework.name}") from None
+                if not 0 <= points <= most:
+                    raise ValueError(f"{path}, line {number}: points must be in 0..{most}, not {points:g}")
+                given[row["student"].removeprefix("'"), row["question"]] = points
+    return given
+
+
+def _write_words(out, homework, grades, given):
+    """Write the answers in words, with the points that were filled in."""
+    asked = [question for question in homework.questions if question.function is None]
+    table = [["student", "question", "points", "of", "answer", "note"]]
+    for grade in grades:
+        for question in asked:
+            points = _number(given.get((grade.student, question.name), ""))
+            answer = grade.words.get(question.name, "")
+            note = "; ".join(grade.remarks)
+            table.append([_cell(grade.student), question.name, points, question.points, _cell(answer), _cell(note)])
+    _write_table(Path(out, BY_HAND), table)
+
+
+def _write_table(path, table):
+    fresh = path.with_name(path.name + ".new")
+    with open(fresh, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(table)
+    os.replace(fresh, path)
+
+
+def _number(points):
+    return points if points == "" else f"{points:g}"
+
+
+def _cell(text):
+    """Text that no spreadsheet takes for a formula.
+
+    >>> print(_cell("=1+1"))
+    '=1+1
+    """
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
+def chart(homework, grades):
+    """How many students have all, some or none of each question's points."""
+    import altair as alt
+
+    from moe_lib.charts import look
+
+    possible, rows = Counter(), []
+    for outcome in grades[0].outcomes:
+        possible[outcome.question] += outcome.points
+    for question in (question for question in homework.questions if question.function):
+        counts = Counter(_share(grade.earned(question.name), possible[question.name]) for grade in grades)
+        label = f"{question.name} ({possible[question.name]:g})"
+        rows += [{"question": label, "points": name, "students": counts[name]} for name in ("all", "some", "none")]
+    subtitle = ["graded without isolation"] if any("--trust" in remark for remark in grades[0].remarks) else []
+    title = alt.TitleParams(f"{homework.name}: {len(grades)} submissions", subtitle=subtitle)
+    colours = alt.Scale(domain=["all", "some", "none"], range=[look.MEASURED, look.CACHE, look.MUTED])
+    bars = alt.Chart(alt.Data(values=rows), title=title, width=480, height=alt.Step(32)).mark_bar()
+    return bars.encode(
+        alt.Y("question:N", title="question (points)", sort=None),
+        alt.X("students:Q", title="students", axis=alt.Axis(tickMinStep=1)),
+        alt.Color("points:N", title="points", scale=colours),
+        alt.Order("points:N"),
+    )
+
+
+def _share(earned, possible):
+    return "all" if earned == possible else "some" if earned else "none"

@@ -1,0 +1,320 @@
+"""A process that executed a student's notebook, out of reach of everything else, and proxies for its functions.
+
+The worker (`worker.py`) lives in bubblewrap: no network, a read-only system, a home of its own that is gone afterwards,
+and no sight of the tests, the reference solutions, other submissions, or the grader's files and processes. What it says
+is checked here, in the process that never runs a student's code.
+"""
+
+import contextlib
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+import moe_lib
+
+from .expect import Stopped, Wrong, answering, one_line
+from .values import MOST_BYTES, decode, encode, from_line, to_line
+
+INSIDE = Path("/homework")  # where the sandbox sees the worker and moe_lib
+HOME = Path("/home/student")
+SYSTEM = ("/bin", "/lib", "/lib32", "/lib64", "/sbin")  # links into /usr on most systems
+SETTINGS = ("/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types")
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+MOST_LOST_CELLS = 5  # cells that may end the process before a submission is given up
+WATCH_SECONDS = 0.05  # between two looks at a worker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a submission may use. Times are by the clock."""
+
+    call_seconds: float = 5.0
+    cell_seconds: float = 20.0
+    notebook_seconds: float = 60.0
+    submission_seconds: float = 300.0
+    memory_bytes: int = 2 << 30
+    file_bytes: int = 32 << 20
+    processes: int = 64
+
+
+class Unavailable(RuntimeError):
+    """This machine cannot isolate a submission; the text says why and what to do."""
+
+
+def check_isolation():
+    """Raise `Unavailable` unless bubblewrap works on this machine."""
+    way_out = (
+        "Submissions run strangers' code, so nothing was graded. Grade on Linux with bubblewrap (apt install"
+        " bubblewrap, dnf install bubblewrap) or in a container (the page on grading says how), or pass --trust to"
+        " run them without isolation, with your files and network in their reach."
+    )
+    if not shutil.which("bwrap"):
+        raise Unavailable(f"bubblewrap (bwrap) is not installed. {way_out}")
+    trial = subprocess.run([*bubblewrap(), sys.executable, "-c", ""], capture_output=True, text=True, timeout=60)
+    if trial.returncode:
+        raise Unavailable(f"bubblewrap does not work here: {one_line(trial.stderr)}. {way_out}")
+
+
+def bubblewrap(hidden=()):
+    """The command that starts a process in isolation; parents are mounted before what lies in them.
+
+    Parameters
+    ----------
+    hidden : sequence of paths
+        Folders that are covered by empty ones where they would be in sight.
+    """
+    mounts = {Path("/usr"): "--ro-bind", **{Path(sys.prefix): "--ro-bind", Path(sys.base_prefix): "--ro-bind"}}
+    project = Path(__file__).resolve().parent
+    covered = [project, project.parent, Path.home(), *(Path(path).resolve() for path in hidden)]
+    roots = tuple(mounts)
+    # A folder that holds a mounted one (a home with an environment in it) is out of sight without a cover.
+    mounts |= {path: "--tmpfs" for path in covered if path not in roots and any(root in path.parents for root in roots)}
+    options = ["--unshare-all", "--die-with-parent", "--new-session", "--hostname", "homework"]
+    for path in sorted(mounts, key=lambda path: len(path.parts)):
+        options += [mounts[path], *([path] if mounts[path] == "--tmpfs" else [path, path])]
+    for path in map(Path, SYSTEM):
+        if path.is_symlink():
+            options += ["--symlink", os.readlink(path), path]
+        elif path.is_dir():
+            options += ["--ro-bind", path, path]
+    for path in SETTINGS:
+        options += ["--ro-bind-try", path, path]
+    for name in ("worker.py", "values.py"):
+        options += ["--ro-bind", project / name, INSIDE / name]
+    library = Path(moe_lib.__file__).resolve().parent
+    options += ["--ro-bind", library, INSIDE / "moe_lib", "--proc", "/proc", "--dev", "/dev"]
+    for path in ("/dev/shm", "/tmp", HOME):
+        options += [*_size(), "--tmpfs", path]
+    options += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", HOME]
+    return ["bwrap", *map(str, options)]
+
+
+@functools.cache
+def _size():
+    """Options that bound a file system in memory, where this bubblewrap knows them (from 0.7 on)."""
+    known = subprocess.run(["bwrap", "--help"], capture_output=True, text=True)
+    return ("--size", str(64 << 20)) if "--size" in known.stdout + known.stderr else ()
+
+
+class Worker:
+    """One process that executed the cells of a notebook and calls its functions.
+
+    Parameters
+    ----------
+    cells : list of str
+        Sources of the code cells.
+    limits : Limits
+    command : list of str
+        What isolates it: `bubblewrap(...)`, or [] to trust it.
+    skip : collection of int
+        Cells that are left out.
+
+    Attributes
+    ----------
+    faults : dict
+        {number of a cell: what went wrong in it}.
+    cell : int or None
+        The cell that was running last, None once all have run.
+    """
+
+    def __init__(self, cells, limits, command, skip=()):
+        self.cells, self.limits, self.skip = cells, limits, skip
+        self.reason, self.deadline, self.cell, self.faults = "", None, None, {}
+        script = INSIDE / "worker.py" if command else Path(__file__).parent / "worker.py"
+        environment = {name: "1" for name in THREADS} | {"MPLBACKEND": "Agg", "PIP_NO_INDEX": "1", "LANG": "C.UTF-8"}
+        environment |= {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
+        environment |= {"HOME": str(HOME) if command else os.path.expanduser("~")}
+        self.process = subprocess.Popen(
+            [*command, sys.executable, "-I", str(script)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            env=environment, start_new_session=True,
+        )  # fmt: skip
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def execute(self):
+        """Run the cells of the notebook.
+
+        Raises
+        ------
+        Stopped
+            If it does not come to its end; `cell` then says where.
+        """
+        limits, end = self.limits, time.monotonic() + self.limits.notebook_seconds
+        task = {"cells": list(self.cells), "skip": sorted(self.skip), "cell_seconds": limits.cell_seconds}
+        task |= {"memory_bytes": limits.memory_bytes, "file_bytes": limits.file_bytes}
+        self._send(task | {"processes": 8 * limits.processes}, limits.cell_seconds)
+        while True:
+            left = min(self.limits.cell_seconds + 1, end - time.monotonic())
+            message = self._receive(left, "ran for too long")
+            match message:
+                case {"cell": int(number)} if 0 <= number < len(self.cells):
+                    self.cell = number
+                case {"ready": dict(faults)}:
+                    numbers = range(len(self.cells))
+                    self.faults = {n: one_line(str(faults[str(n)])) for n in numbers if str(n) in faults}
+                    self.cell = None
+                    return
+                case _:
+                    raise Stopped("spoke out of turn")
+
+    def call(self, name, arguments, named):
+        """What the function `name` of the notebook gives, and the arguments as it left them.
+
+        Raises
+        ------
+        Wrong
+            If it raised, or gave what cannot be graded.
+        Stopped
+            If the process did not come back; the worker is then of no more use.
+        """
+        self._send({"call": name, "arguments": encode(arguments), "named": encode(named)}, self.limits.call_seconds)
+        seconds = self.limits.call_seconds
+        message = self._receive(seconds, f"gave no answer within {seconds:g} s: an endless or a slow loop?")
+        match message:
+            case {"value": value, "after": after}:
+                try:
+                    return decode(value), decode(after)
+                except ValueError as error:
+                    raise Wrong(str(error)) from None
+            case {"fault": str(fault)}:
+                raise Wrong(one_line(fault))
+        raise Stopped("spoke out of turn")
+
+    def _send(self, message, seconds):
+        self.deadline = time.monotonic() + seconds, "did not listen"
+        with contextlib.suppress(OSError):  # it has ended; reading says so
+            self.process.stdin.write(to_line(message))
+            self.process.stdin.flush()
+
+    def _receive(self, seconds, too_long):
+        self.deadline = time.monotonic() + seconds, too_long
+        line = self.process.stdout.readline(MOST_BYTES + 1)
+        self.deadline = None
+        try:
+            if not line.endswith(b"\n"):
+                raise ValueError("its answer has no end")
+            return from_line(line)
+        except ValueError:
+            otherwise = "gave too large an answer" if len(line) > MOST_BYTES else "ended the Python process"
+            raise Stopped(self.reason or otherwise) from None
+
+    def _watch(self):
+        """End the worker when it is too slow, too large or too many."""
+        while self.process.poll() is None:
+            time.sleep(WATCH_SECONDS)
+            deadline = self.deadline
+            if deadline is None:
+                continue
+            if time.monotonic() > deadline[0]:
+                self._end(deadline[1])
+                return
+            with contextlib.suppress(psutil.Error):
+                family = psutil.Process(self.process.pid).children(recursive=True)
+                if len(family) > self.limits.processes:
+                    self._end(f"started more than {self.limits.processes} processes")
+                elif sum(map(_resident, family)) > self.limits.memory_bytes:
+                    self._end(f"used more than {self.limits.memory_bytes / 1e9:.1f} GB of memory")
+
+    def _end(self, reason):
+        self.reason = reason
+        self.close()
+
+    def close(self):
+        """End the worker and whatever it started."""
+        family = []
+        with contextlib.suppress(psutil.Error):
+            family = psutil.Process(self.process.pid).children(recursive=True)
+        self.process.kill()
+        for process in family:  # under bubblewrap they go with the first of them
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        self.process.wait()
+
+
+def _resident(process):
+    """Bytes that a process holds; 0 if it is gone."""
+    try:
+        return process.memory_info().rss
+    except psutil.Error:
+        return 0
+
+
+class Submission:
+    """The functions of one notebook, called in workers that are started anew when one is lost.
+
+    Parameters
+    ----------
+    cells : list of str
+        Sources of the code cells.
+    limits : Limits
+    command : list of str
+        See `Worker`.
+
+    Attributes
+    ----------
+    faults : dict
+        {number of a cell: what went wrong in it}, known once a function was called.
+    """
+
+    def __init__(self, cells, limits, command):
+        self.cells, self.limits, self.command = cells, limits, command
+        self.faults, self.lost, self.worker = {}, {}, None
+        self.end = time.monotonic() + limits.submission_seconds
+
+    def function(self, name):
+        """A function that answers as the notebook's does: it returns plain values, and changes its arguments alike."""
+        return answering(name, functools.partial(self._ask, name))
+
+    def _ask(self, name, arguments, named):
+        if self.worker is None:
+            self._start()
+        try:
+            value, after = self.worker.call(name, arguments, named)
+        except Stopped:
+            self.close()
+            raise
+        if type(after) is tuple and len(after) == len(arguments):
+            for argument, changed in zip(arguments, after, strict=True):
+                _put_back(argument, changed)
+        return value
+
+    def _start(self):
+        """Execute the notebook, without the cells that end the process."""
+        while self.worker is None:
+            if len(self.lost) > MOST_LOST_CELLS or time.monotonic() > self.end:
+                raise Stopped("the notebook cannot be executed: " + "; ".join(self.lost.values()))
+            worker = Worker(self.cells, self.limits, self.command, skip=self.lost)
+            try:
+                worker.execute()
+            except Stopped as error:
+                worker.close()
+                if worker.cell is None:
+                    raise Stopped(f"the notebook cannot be executed: it {error}") from None
+                self.lost[worker.cell] = f"cell {worker.cell + 1} {error}"
+            else:
+                self.worker = worker
+        self.faults = worker.faults | self.lost
+
+    def close(self):
+        """End the worker, if there is one."""
+        if self.worker is not None:
+            self.worker.close()
+            self.worker = None
+
+
+def _put_back(argument, changed):
+    """Do to an argument what the function did to its copy."""
+    if isinstance(argument, np.ndarray) and isinstance(changed, np.ndarray) and argument.shape == changed.shape:
+        if argument.flags.writeable:
+            argument[...] = changed.astype(argument.dtype)
+    elif isinstance(argument, list) and isinstance(changed, list):
+        argument[:] = changed

@@ -1,0 +1,195 @@
+"""Find what students handed in, and read it without running it."""
+
+import ast
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import nbformat
+
+MOST_BYTES = 20 << 20  # of one file
+ENDINGS = (".ipynb", ".py")
+COPY = re.compile(r" ?\(\d+\)$")  # what a browser appends to a second download
+CELL_MARK = re.compile(r"^# ?(?:%%|In ?\[[ \d]*\]:).*$", re.MULTILINE)  # of editors, and of exported notebooks
+BLOCK = re.compile(r"\n\s*\n(?=[^\s#)\]}])")  # between two blank-line separated pieces of a program
+
+
+class Unreadable(ValueError):
+    """A file that is no submission; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handed:
+    """One student's submission: the newest of their files, and the others."""
+
+    student: str
+    path: Path
+    older: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What a submission holds: sources of its code cells, its answers in words, remarks on what was odd."""
+
+    cells: tuple[str, ...]
+    words: dict = field(default_factory=dict)
+    variant: int | None = None
+
+
+def find(folder, notebook):
+    """What each student handed in, sorted by name.
+
+    A student is called as the file, without its ending and a browser's "(1)"; where a file in a folder of its own is
+    called as the homework's notebook, as in a classroom's repositories, the student is called as the folder.
+
+    Parameters
+    ----------
+    folder : path
+        Searched with its subfolders; hidden ones are left out.
+    notebook : str
+        File name of the homework's notebook.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such folder, or nothing in it.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder} is not a folder")
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts[:-1])
+        if path.suffix.lower() in ENDINGS and not hidden:
+            files.setdefault(student_of(path, folder, notebook), []).append(path)
+    if not files:
+        raise FileNotFoundError(f"{folder} holds no .ipynb or .py file")
+    handed = []
+    for student, paths in sorted(files.items()):
+        newest, *older = sorted(paths, key=lambda path: (path.lstat().st_mtime, path.name), reverse=True)
+        handed.append(Handed(student=student, path=newest, older=tuple(older)))
+    return handed
+
+
+def student_of(path, folder, notebook):
+    """Name of the student who handed in a file of a folder.
+
+    >>> print(student_of(Path("in/ada (1).ipynb"), Path("in"), "hw1_coverage.ipynb"))
+    ada
+    >>> print(student_of(Path("in/ada/hw1_coverage.ipynb"), Path("in"), "hw1_coverage.ipynb"))
+    ada
+    """
+    stem = COPY.sub("", path.stem)
+    inside = path.relative_to(folder).parts[:-1]
+    return inside[0] if inside and stem == Path(notebook).stem else stem
+
+
+def read(path, homework):
+    """The content of a submission.
+
+    Parameters
+    ----------
+    path : path
+        A notebook of any format since version 1, or a Python file.
+    homework : Homework
+
+    Raises
+    ------
+    Unreadable
+        If it is no regular file, too large, not text, or no notebook.
+    """
+    if path.is_symlink() or not path.is_file():
+        raise Unreadable("it is not a regular file")
+    try:
+        size = path.stat().st_size
+        if size > MOST_BYTES:
+            raise Unreadable(f"the file is too large: {size / 1e6:.0f} MB, at most {MOST_BYTES / 1e6:.0f} MB are read")
+        text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError:
+        raise Unreadable("the file is not UTF-8 text") from None
+    except OSError as error:
+        raise Unreadable(f"the file cannot be read: {error.strerror}") from None
+    if not text.strip():
+        raise Unreadable("the file is empty")
+    return _script(text, homework) if path.suffix.lower() == ".py" else _notebook(text, homework)
+
+
+def _script(text, homework):
+    """A Python file: a cell for each mark such as `# %%`, or for each statement where there is none."""
+    if CELL_MARK.search(text):
+        cells = [cell for cell in CELL_MARK.split(text) if cell.strip()]
+    else:
+        cells = _statements(text)
+    return Content(cells=tuple(cells), words=_words(_comments(text), homework), variant=_variant(cells))
+
+
+def _statements(text):
+    """The top-level statements of a program one by one, or its blocks where it does not compile."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return BLOCK.split(text)
+    lines, starts = text.splitlines(keepends=True), []
+    for node in tree.body:
+        starts.append(min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))]) - 1)
+    return ["".join(lines[a:b]) for a, b in zip(starts, [*starts[1:], len(lines)], strict=True)]
+
+
+def _comments(text):
+    return ["\n".join(line.lstrip("# ") for line in text.splitlines() if line.startswith("#"))]
+
+
+def _notebook(text, homework):
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise Unreadable(f"the file is not a complete notebook: {error.msg} in line {error.lineno}") from None
+    except (ValueError, RecursionError):
+        raise Unreadable("the file is not a notebook") from None
+    try:
+        cells = _cells(data)
+    except Exception as error:  # a malformed notebook can fail in any way inside nbformat
+        raise Unreadable(f"the file is not a notebook that can be read: {type(error).__name__}") from None
+    language = _language(data)
+    if language not in ("", "python"):
+        raise Unreadable(f"the notebook is written for {language[:40]}, not for Python")
+    code = tuple(source for kind, source in cells if kind == "code" and source.strip())
+    words = _words([source for kind, source in cells if kind != "code"], homework)
+    return Content(cells=code, words=words, variant=_variant(code))
+
+
+def _cells(data):
+    """(kind, source) of each cell; notebooks before version 4 are converted first."""
+    if data.get("nbformat") != 4:
+        data = nbformat.convert(nbformat.from_dict(data), 4)
+    cells = []
+    for cell in data["cells"]:
+        source = cell.get("source", "")
+        source = source if isinstance(source, str) else "".join(source)
+        cells.append((str(cell.get("cell_type")), source))
+    return cells
+
+
+def _language(data):
+    """Language of a notebook's kernel in small letters, "" where it does not say."""
+    metadata = data.get("metadata", {})
+    named = [metadata.get("kernelspec", {}).get("language"), metadata.get("language_info", {}).get("name")]
+    return next((name.lower() for name in named if isinstance(name, str) and name), "").removeprefix("i")
+
+
+def _words(texts, homework):
+    """{question: answer} of the questions that are answered in words, below a line such as "**Your answer to q5**"."""
+    answers = {}
+    for question in homework.questions:
+        if question.function is None:
+            mark = re.compile(rf"^\W*Your answer to {question.name}\W*$", re.IGNORECASE | re.MULTILINE)
+            found = [mark.split(text, maxsplit=1)[1].strip() for text in texts if mark.search(text)]
+            answers[question.name] = "\n\n".join(text for text in found if text)
+    return answers
+
+
+def _variant(cells):
+    """The variant that a notebook names in its first cells."""
+    found = re.search(r"\bvariant\s*=\s*(\d{1,6})\b", "\n".join(cells[:3]))
+    return int(found[1]) if found else None

@@ -1,0 +1,186 @@
+"""The untrusted side: execute a notebook's cells, then call the functions it defined. Nothing here is secret.
+
+Runs as a script of its own with `values.py` beside it. Requests come as lines of JSON on standard input, answers leave
+on standard output; what the notebook prints goes nowhere.
+"""
+
+import ast
+import builtins
+import contextlib
+import importlib.abc
+import importlib.machinery
+import os
+import sys
+import traceback
+from pathlib import Path
+from unittest import mock
+
+sys.path[:0] = [str(Path(__file__).parent), os.getcwd()]
+from values import decode, encode, from_line, to_line  # noqa: E402
+
+LONGEST = 2000  # characters of a fault
+PLOTTING = {"matplotlib", "seaborn", "plotly", "bokeh", "moe_homework"}  # not needed to grade: absent ones are imitated
+CELL_FILE = "<ipython-input-"
+DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+class CellTimeout(BaseException):
+    """Raised inside a cell that runs too long."""
+
+
+def limit_resources(memory_bytes, file_bytes, processes):
+    """Limits that the kernel keeps and nobody here can raise again. Windows has none."""
+    with contextlib.suppress(ImportError):
+        import resource
+
+        limits = {
+            resource.RLIMIT_AS: memory_bytes,
+            resource.RLIMIT_FSIZE: file_bytes,
+            resource.RLIMIT_NPROC: processes,
+            resource.RLIMIT_CORE: 0,
+        }
+        for limit, value in limits.items():
+            hard = resource.getrlimit(limit)[1]
+            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(limit, (value, value))
+
+
+class Imitations(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Stands in for plotting packages that are not installed, and for the checks, whose result nobody reads here."""
+
+    def find_spec(self, name, path=None, target=None):
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if name.split(".")[0] in PLOTTING else None
+
+    def create_module(self, spec):
+        module = mock.MagicMock(name=spec.name, __spec__=spec, __path__=[], __file__=None)
+        module.subplots.return_value = (mock.MagicMock(), mock.MagicMock())
+        return module
+
+    def exec_module(self, module):
+        """An imitation runs nothing."""
+
+
+def shell():
+    """An IPython shell, so that magics and shell lines work as they did for the student."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    quiet = Config({"HistoryManager": {"enabled": False}, "InteractiveShell": {"colors": "nocolor"}})
+    shell = InteractiveShell.instance(config=quiet)
+    shell.showtraceback = shell.showsyntaxerror = lambda *args, **kwargs: None
+    shell.register_magic_function(lambda line: None, magic_name="matplotlib")
+    return shell
+
+
+def run_cell(shell, source, seconds):
+    """Run one cell within a time limit; returns its exception, or None."""
+    import signal
+
+    def end(number, frame):
+        raise CellTimeout(f"took more than {seconds:g} s")
+
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, end)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        result = shell.run_cell(source, store_history=False)
+        return result.error_before_exec or result.error_in_exec
+    except BaseException as error:
+        return error
+    finally:
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def execute(shell, cells, skip, seconds, say):
+    """Run the cells in order; those that lacked a name once more after the others. Returns {cell: fault}."""
+    faults = {}
+    waiting = [number for number in range(len(cells)) if number not in skip]
+    while waiting:
+        lacking = []
+        for number in waiting:
+            say({"cell": number})
+            error = run_cell(shell, cells[number], seconds)
+            faults.pop(number, None)
+            if error is not None:
+                faults[number] = describe(error)
+                for definition in definitions_after(error, shell.transform_cell(cells[number])):
+                    with contextlib.suppress(BaseException):
+                        exec(definition, shell.user_ns)
+                if isinstance(error, NameError):
+                    lacking.append(number)
+        waiting = lacking if len(lacking) < len(waiting) else []
+    return faults
+
+
+def definitions_after(error, source):
+    """Imports and definitions of a cell that stand after the statement which failed: it need not take them along."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename.startswith(CELL_FILE)]
+    if not lines:
+        return []
+    nodes = [node for node in ast.parse(source).body if isinstance(node, DEFINITIONS) and node.lineno > lines[0]]
+    return [compile(ast.Module([node], type_ignores=[]), frames[-1].filename, "exec") for node in nodes]
+
+
+def describe(error, of=None):
+    """Type and text of an exception, and the line of the function `of` that it came from."""
+    try:
+        text = str(error)[:LONGEST]
+    except BaseException:
+        text = "(its text cannot be shown)"
+    fault = text if type(error) is CellTimeout else f"{type(error).__name__}: {text}".removesuffix(": ")
+    code = getattr(of, "__code__", None)
+    with contextlib.suppress(Exception):
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if code and f.filename == code.co_filename]
+        if frames and frames[-1].line:
+            fault += f" (in line {frames[-1].lineno} of the cell: {frames[-1].line})"
+    return fault[:LONGEST]
+
+
+def answer(namespace, request):
+    """What a call gave: its value and the arguments as they are afterwards, or what is wrong with it."""
+    name, arguments, named = request["call"], decode(request["arguments"]), decode(request["named"])
+    if name not in namespace:
+        return {"fault": "the notebook does not define it"}
+    function = namespace[name]
+    if not callable(function):
+        return {"fault": f"it is not a function: the notebook sets it to a value of type {type(function).__name__}"}
+    try:
+        value = function(*arguments, **named)
+    except BaseException as error:
+        return {"fault": f"raised {describe(error, of=function)}"}
+    try:
+        return {"value": encode(value), "after": encode(arguments)}
+    except BaseException as error:
+        return {"fault": str(error)[:LONGEST]}
+
+
+def main():
+    """Read the notebook, run it, then answer calls until there are no more."""
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+
+    def say(message):
+        try:
+            line = to_line(message)
+        except ValueError as error:
+            line = to_line({"fault": str(error)})
+        answers.write(line)
+        answers.flush()
+
+    task = from_line(requests.readline())
+    limit_resources(task["memory_bytes"], task["file_bytes"], task["processes"])
+    builtins.input = lambda prompt="": ""
+    sys.meta_path.append(Imitations())
+    ipython = shell()
+    faults = execute(ipython, task["cells"], set(task["skip"]), task["cell_seconds"], say)
+    say({"ready": {str(number): fault for number, fault in faults.items()}})
+    for line in requests:
+        say(answer(ipython.user_ns, from_line(line)))
+
+
+if __name__ == "__main__":
+    main()
