@@ -1,0 +1,87 @@
+"""Sphinx extension: what stands around a page, for the templates in book/_templates.
+
+Its place in the chapter, its notebook, its slides, where it runs online, when it changed last, where to report an
+error. All that needs a repository follows from one setting, `repository: url:` in _config.yml, and is absent while that
+is empty.
+"""
+
+import shutil
+import subprocess
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path, PurePosixPath
+
+import nbformat
+from sphinx.util.osutil import relative_uri
+
+GIT = shutil.which("git")
+
+
+def online(repository, branch, path):
+    """Actions that run a notebook of a repository on GitHub elsewhere; none without such a repository.
+
+    >>> [action["text"] for action in online("https://github.com/a/b", "main", "notebooks/x.ipynb")]
+    ['Colab', 'Binder']
+    """
+    _, on_github, name = repository.removesuffix(".git").rstrip("/").partition("https://github.com/")
+    if not on_github:
+        return []
+    colab = f"https://colab.research.google.com/github/{name}/blob/{branch}/{path}"
+    binder = f"https://mybinder.org/v2/gh/{name}/{branch}?urlpath=lab/tree/{path}"
+    return [{"text": "Colab", "icon": "launch", "href": colab, "title": "Run this page on Google Colab"},
+            {"text": "Binder", "icon": "launch", "href": binder, "title": "Run this page in JupyterLab on Binder"}]
+
+
+def last_change(path):
+    """Day of the last commit that changed a file, or None outside a git checkout."""
+    if GIT is None:
+        return None
+    command = [GIT, "log", "-1", "--format=%cs", "--", path.name]
+    said = subprocess.run(command, cwd=path.parent, capture_output=True, text=True)
+    return date.fromisoformat(said.stdout.strip()) if said.returncode == 0 and said.stdout.strip() else None
+
+
+def has_slides(path):
+    """Whether an author marked cells of a notebook for its deck, which book/slides.py makes."""
+    cells = nbformat.read(path, as_version=4).cells
+    marked = any("slide" in cell.metadata.get("tags", []) or "<!-- slide -->" in cell.source for cell in cells)
+    return marked and path.parent.name == "notebooks"
+
+
+def actions(source, pagename, address, repository, branch):
+    """What a reader can do with a page beside reading it: download its notebook, show its slides, run it elsewhere."""
+    if source.suffix != ".ipynb":
+        return []
+    found = [{"text": "Notebook", "icon": "download", "href": relative_uri(address, f"_sources/{pagename}.ipynb"),
+              "download": source.name, "title": "Download this page as a notebook"}]
+    if has_slides(source):
+        deck = relative_uri(address, f"slides/{source.stem}.html")
+        found.append({"text": "Slides", "icon": "slides", "href": deck, "title": "Show the slides of this page"})
+    return found + online(repository, branch, f"{pagename}.ipynb")
+
+
+def frame(app, pagename, templatename, context, doctree):
+    """Put into the context of a page what its templates ask for."""
+    options = app.config.html_theme_options
+    repository, branch = options.get("repository_url") or "", options.get("repository_branch") or "main"
+    numbers = app.env.toc_secnumbers
+    last = max((number[0] for of in numbers.values() for number in of.values() if number), default=0)
+    place = numbers.get(pagename, {}).get("", ())
+    source = Path(app.env.doc2path(pagename))
+    changed = last_change(source) if source.is_file() else None
+    address = app.builder.get_target_uri(pagename)
+    context.update(
+        moe_number=place[0] if place else None, moe_last=last,
+        moe_part={"notebooks": "Appendix", "book": "Appendix"}.get(PurePosixPath(pagename).parts[0], ""),
+        moe_actions=actions(source, pagename, address, repository, branch) if doctree else [],
+        moe_updated=changed and changed.isoformat(), moe_updated_words=changed and f"{changed.day} {changed:%B %Y}",
+        moe_version=version("moe-lib"), moe_errata=repository and f"{repository.rstrip('/')}/issues",
+        author=app.config.author)
+    if pagename == app.config.root_doc:
+        context["moe_part"] = "An executable textbook chapter"
+
+
+def setup(app):
+    """Register the hook, after the theme's own."""
+    app.connect("html-page-context", frame, priority=900)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
