@@ -129,5 +129,5 @@ def _link(row):
                 sources=tuple(filter(None, (row["source1"], row["source2"]))), note=row["note"])
 
 
-DEVICES = {row["device"]: _device(row) for row in _rows("devices.csv")}
-LINKS = {row["link"]: _link(row) for row in _rows("links.csv")}
+DEVICES = {row["device"]: _device(row) for row in _rows("devices.csv")}  # slug to Device
+LINKS = {row["link"]: _link(row) for row in _rows("links.csv")}  # slug to Link

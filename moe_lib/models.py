@@ -159,6 +159,8 @@ class MoEModel:
     def active_params(self):
         """Parameters of one token, the whole input embedding counted.
 
+        Source: notebook 01, eq. 1.1.
+
         >>> print(CATALOG["deepseek-v3"].active_params)
         37552282624
         """
@@ -199,6 +201,8 @@ class MoEModel:
         """Bytes of cache that one more token takes, all layers; index keys and fixed state left out.
 
         `beyond_windows` counts a token that comes after the windows are full.
+
+        Source: notebook 01, eq. 1.4.
 
         >>> print(CATALOG["deepseek-v3"].kv_bytes_per_token())
         70272
@@ -272,6 +276,10 @@ def from_counts(name, total_params, active_params, num_experts, top_k):
     ------
     ValueError
         If a count is not one whole number, they contradict each other, or top_k is not within 1..num_experts - 1.
+
+    Notes
+    -----
+    Source: notebook 01, eq. 1.2.
 
     >>> plate = from_counts("DeepSeek-V3", 671e9, 37e9, 256, 8)
     >>> print(plate.active_params, round(plate.expert_params))
@@ -364,4 +372,4 @@ def _catalog():
     return catalog
 
 
-CATALOG = _catalog()
+CATALOG = _catalog()  # slug to MoEModel

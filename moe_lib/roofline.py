@@ -40,6 +40,10 @@ def attainable_flops_per_s(intensity, device, dtype="bf16"):
     ValueError
         If an intensity is negative or the device has no published peak for `dtype`.
 
+    Notes
+    -----
+    Source: notebook 03, eq. 3.2.
+
     >>> from moe_lib.hardware import DEVICES
     >>> print(f"{attainable_flops_per_s(4.0, DEVICES['h200']) / 1e12:.1f} TFLOP/s")
     19.2 TFLOP/s
@@ -178,6 +182,10 @@ def expert_intensity(d_model, d_expert, tokens, *, weight_bytes=2, activation_by
     ------
     ValueError
         If a width is below 1 or another argument is negative.
+
+    Notes
+    -----
+    Source: notebook 03, eq. 3.3.
 
     >>> print(expert_intensity(7168, 2048, 64, activation_bytes=0), expert_intensity(7168, 2048, 64).round(1))
     64.0 62.3

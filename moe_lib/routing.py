@@ -144,13 +144,12 @@ def tile_rows(num_experts, top_k, batch, tile):
     """Expected rows that a grouped matmul computes in a layer when every expert's tokens are filled up to whole tiles.
 
     E m (P(load > 0) + P(load > m) + P(load > 2m) + ...), load ~ Binomial(B, k/E). Of these rows, B k carry a token.
+    Parameters, errors and assumptions otherwise as `busiest_load`.
 
     Parameters
     ----------
     tile : array_like
         m, rows of a tile; whole, broadcast against the others.
-
-    Parameters, errors and assumptions otherwise as `busiest_load`.
 
     >>> print(f"{tile_rows(256, 8, 64, 16):.0f} rows for {64 * 8} tokens")
     3559 rows for 512 tokens
@@ -166,14 +165,13 @@ def tile_rows(num_experts, top_k, batch, tile):
 def dropped_share(num_experts, top_k, batch, capacity):
     """Expected share of a layer's token-expert choices that lie beyond `capacity` tokens of their expert.
 
-    E[max(load - c, 0)] over the mean load, load ~ Binomial(B, k/E).
+    E[max(load - c, 0)] over the mean load, load ~ Binomial(B, k/E); nan for no tokens. Parameters, errors and
+    assumptions otherwise as `busiest_load`.
 
     Parameters
     ----------
     capacity : array_like
         c, rows that every expert has room for; whole, broadcast against the others.
-
-    Parameters, errors and assumptions otherwise as `busiest_load`. nan for no tokens.
 
     >>> print(f"{dropped_share(256, 8, 64, 3):.3f}")
     0.105
@@ -363,6 +361,10 @@ def batch_for_coverage(share, num_experts, top_k):
     ------
     ValueError
         If share is outside [0, 1] or top_k outside 1..num_experts.
+
+    Notes
+    -----
+    Source: notebook 02, eq. 2.2.
 
     >>> print(f"{batch_for_coverage(0.95, 256, 8):.3f}")
     94.358

@@ -249,6 +249,10 @@ def resident_bytes(model, *, weight_bytes=None, context=0, sequences=0, kv_bytes
     ValueError
         If an argument is negative or a part is unknown.
 
+    Notes
+    -----
+    Source: notebook 01, eq. 1.3.
+
     >>> from moe_lib.models import CATALOG
     >>> print(f"{resident_bytes(CATALOG['deepseek-v3'], weight_bytes=2) / 1e9:,.0f} GB")
     1,342 GB
