@@ -10,7 +10,7 @@ EXTRAS ?= .venv-extras
 PIP_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab book test test-extras bench lint lock clean
+.PHONY: help setup lab book slides slides-pdf test test-extras bench lint lock clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -22,6 +22,12 @@ lab: $(INSTALLED)  ## open the chapter in JupyterLab
 
 book: $(INSTALLED)  ## execute every notebook and build the site into _build/html
 	$(BIN)/python book/build.py
+
+slides: $(INSTALLED)  ## write one deck a page into _build/html/slides (builds the site if there is none)
+	$(BIN)/python book/slides.py
+
+slides-pdf: $(INSTALLED)  ## print every deck as PDF beside it (needs Chromium)
+	$(BIN)/python book/slides.py --pdf
 
 test: $(INSTALLED)  ## run every test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
@@ -40,7 +46,7 @@ lint: $(INSTALLED)  ## check style, and that notebooks carry no outputs
 lock: $(VENV)/pyvenv.cfg  ## pin every package again, for Python 3.11 and newer on every system
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links --quiet \
-		--custom-compile-command "make lock" --extra bench --extra book --extra test pyproject.toml --output-file requirements.lock
+		--custom-compile-command "make lock" --extra bench --extra book --extra homework --extra test pyproject.toml --output-file requirements.lock
 
 clean:  ## remove what was built (keeps .venv)
 	rm -rf _build .pytest_cache .ruff_cache .hypothesis

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import slides
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,6 +35,7 @@ def build(output=ROOT):
     missing = [page for page in wanted if not (site / f"{page}.html").is_file()]
     if missing:
         sys.exit(f"The book lacks pages that _toc.yml names: {', '.join(missing)}.")
+    slides.write_decks(site)
     return site
 
 

@@ -1,0 +1,67 @@
+// Starts a deck: keys, theme, inputs that can be left, and charts as large as their slide allows.
+(() => {
+  "use strict";
+  const root = document.documentElement;
+  const ZOOM = { least: 1.25, most: 1.75 }; // of a chart: its labels are 12 px before
+  const FOOT = 48; // px of a slide below its content
+  const pause = (ms) => new Promise((then) => setTimeout(then, ms));
+
+  const turn = () => {
+    root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
+    for (const name of ["theme", "mode"]) localStorage.setItem(name, root.dataset.theme);
+  };
+
+  // Arrow keys belong to an input while it is used with the keyboard. A pointer gives them back at once, Escape whenever it is pressed.
+  let byPointer = false;
+  const input = () => document.activeElement?.closest("input, select, button, summary, textarea");
+  addEventListener("pointerdown", () => { byPointer = true; }, true);
+  addEventListener("keydown", (event) => {
+    byPointer = false;
+    if (event.key === "Escape" && input()) {
+      input().blur();
+      event.stopImmediatePropagation();
+    }
+  }, true);
+  addEventListener("pointerup", ({ target }) => { if (target.type === "range") target.blur(); });
+  addEventListener("change", ({ target }) => { if (byPointer && target.type !== "number") target.blur(); });
+  addEventListener("submit", () => setTimeout(() => input()?.blur()));
+  document.querySelectorAll(".moe-chart, .moe-predict").forEach((node) => node.setAttribute("data-prevent-swipe", ""));
+
+  // A chart is zoomed until its slide is full; never below the size that the back row can read.
+  const fitted = async (chart, scale) => {
+    while (chart.dataset.ready !== "true") await pause(50);
+    const slide = chart.closest("section");
+    const plot = chart.querySelector(".moe-plot");
+    let zoom = 1.5;
+    for (let round = 0; round < 4; round += 1) {
+      const bottom = (node) => node.getBoundingClientRect().bottom;
+      const height = plot.getBoundingClientRect().height / scale();
+      const parts = [...slide.querySelectorAll(".slide-body > *, .moe-chart > *")];
+      const over = (Math.max(...parts.map(bottom)) - slide.getBoundingClientRect().top) / scale() - (720 - FOOT);
+      const drawing = plot.querySelector("svg");
+      const cut = Math.min(1, drawing.clientWidth / Math.max(...[...drawing.children].map((part) => part.getBBox().width)));
+      const next = Math.min(ZOOM.most, Math.max(ZOOM.least, zoom * Math.min((height - over) / height, cut < 1 ? cut : 9)));
+      if (Math.abs(next - zoom) < 0.02) break;
+      zoom = next;
+      plot.style.zoom = zoom;
+      await pause(300); // moe-chart.js draws again for the new width
+    }
+  };
+
+  const start = async () => {
+    const wide = matchMedia("(min-width: 601px)").matches || /print-pdf/.test(location.search);
+    if (!wide) root.classList.add("handout"); // a phone held upright reads the slides as one column
+    else {
+      await window.MathJax?.startup?.promise;
+      await Reveal.initialize({
+        width: 1280, height: 720, margin: 0, minScale: 0.05, maxScale: 4, center: false, hash: true, transition: "none",
+        backgroundTransition: "none", slideNumber: "c/t", viewDistance: 99, mobileViewDistance: 99, scrollActivationWidth: 0,
+        pdfSeparateFragments: false, pdfMaxPagesPerSlide: 1, plugins: [RevealNotes], keyboardCondition: () => !input(),
+      });
+      Reveal.addKeyBinding({ keyCode: 84, key: "T", description: "Light or dark" }, turn);
+      await Promise.all([...document.querySelectorAll(".moe-chart")].map((chart) => fitted(chart, () => Reveal.getScale() || 1)));
+    }
+    root.dataset.ready = "true";
+  };
+  start();
+})();
