@@ -39,9 +39,11 @@ test-extras: $(EXTRAS)/installed  ## run the tests that need torch, in .venv-ext
 bench: $(INSTALLED)  ## measure this machine and hold it against the limits
 	$(BIN)/python -m moe_lib.bench $(BENCH_FLAGS)
 
-lint: $(INSTALLED)  ## check style, and that notebooks carry no outputs
+lint: $(INSTALLED)  ## check style, spelling, links between the sources, and that notebooks carry no outputs
 	$(BIN)/ruff check .
-	$(BIN)/nbstripout --keep-id --verify notebooks/*.ipynb
+	$(BIN)/nbstripout --keep-id --verify $(wildcard notebooks/*.ipynb notebooks/homework/*.ipynb)
+	$(BIN)/codespell
+	$(BIN)/python book/links.py
 
 lock: $(VENV)/pyvenv.cfg  ## pin every package again, for Python 3.11 and newer on every system
 	$(BIN)/python -m pip install --quiet uv
