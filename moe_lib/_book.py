@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 
 from docutils import nodes
 from myst_nb.core.render import MimeRenderPlugin
@@ -27,11 +28,22 @@ class OwnFaces(MimeRenderPlugin):
         return [nodes.raw(text=text, format="html", classes=["output"])]
 
 
+def short_name(description):
+    """The name of a figure in a few words: its description up to the first full stop, colon or semicolon.
+
+    >>> print(short_name("Left: rows computed, against batch. Tiles waste most. Right: the share dropped."))
+    Rows computed, against batch
+    """
+    words = re.split(r"[.:;](?:\s|$)", re.sub(r"^Left[:,] ", "", description), maxsplit=1)[0]
+    return words[:1].upper() + words[1:]
+
+
 def _chart(spec, place):
-    name, words = f"chart-{place}", html.escape(spec.get("description", ""))
+    name, words = f"chart-{place}", spec.get("description", "")
+    label, words = html.escape(short_name(words)), html.escape(words)
     spec = json.dumps(spec, separators=(",", ":")).replace("<", "\\u003c")
     words = f"<noscript><p>A figure, drawn by a script: {words}</p></noscript>"
-    return (f'<div class="moe-chart" id="{name}">{words}</div>\n'
+    return (f'<div class="moe-chart" id="{name}" role="figure" aria-label="{label}">{words}</div>\n'
             f'<script type="application/json" data-chart="{name}">{spec}</script>')
 
 
@@ -40,7 +52,7 @@ def _prediction(asked, place):
     return (f'<form class="moe-predict" autocomplete="off" data-answer="{said["answer"]}">\n'
             f'<p class="question" id="ask-{place}">{said["question"]}</p>\n'
             f'<label for="guess-{place}">Your prediction</label> <input id="guess-{place}" type="number" step="any" '
-            f'aria-describedby="ask-{place}"> <span class="unit">{said["unit"]}</span> '
-            f'<button type="submit">Commit</button>\n<p class="answer" role="status" hidden>'
-            f'<span class="verdict"></span> Computed: <strong>{said["text"]}</strong>. {said["why"]}</p>'
+            f'required aria-describedby="ask-{place}"> <span class="unit">{said["unit"]}</span> '
+            f'<button type="submit">Commit</button>\n<div role="status"><p class="answer" hidden>'
+            f'<span class="verdict"></span> Computed: <strong>{said["text"]}</strong>. {said["why"]}</p></div>'
             f'<noscript><p>Computed: {said["text"]}. {said["why"]}</p></noscript></form>')

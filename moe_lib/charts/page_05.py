@@ -28,7 +28,7 @@ def seconds_axis(title, domain, name="seconds"):
     """A log y axis of seconds over a fixed domain, decades labelled in words of time."""
     says = ("datum.value >= 1 ? datum.value + ' s' : datum.value >= 1e-3 ? round(1e3 * datum.value) + ' ms' : "
             "round(1e6 * datum.value) + ' µs'")
-    return log_axis(name, title, domain, labelExpr=says)
+    return log_axis(name, title, domain, labelExpr=says, description=f"{title}, seconds")
 
 
 def machine(limits, measured):
