@@ -10,7 +10,7 @@ EXTRAS ?= .venv-extras
 PIP_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab book slides slides-pdf test test-extras bench lint lock clean
+.PHONY: help setup lab book slides slides-pdf site test test-extras bench lint lock clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -28,6 +28,9 @@ slides: $(INSTALLED)  ## write one deck a page into _build/html/slides (builds t
 
 slides-pdf: $(INSTALLED)  ## print every deck as PDF beside it (needs Chromium)
 	$(BIN)/python book/slides.py --pdf
+
+site: book  ## build the site and pack it, decks too, into _build/site.zip
+	$(BIN)/python book/archive.py
 
 test: $(INSTALLED)  ## run every test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
