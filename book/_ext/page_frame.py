@@ -63,7 +63,7 @@ def actions(source, pagename, address, repository, branch):
 def frame(app, pagename, templatename, context, doctree):
     """Put into the context of a page what its templates ask for."""
     options = app.config.html_theme_options
-    repository, branch = options.get("repository_url") or "", options.get("repository_branch") or "main"
+    repository, branch = (options.get("repository_url") or "").rstrip("/"), options.get("repository_branch") or "main"
     numbers = app.env.toc_secnumbers
     last = max((number[0] for of in numbers.values() for number in of.values() if number), default=0)
     place = numbers.get(pagename, {}).get("", ())
@@ -75,8 +75,7 @@ def frame(app, pagename, templatename, context, doctree):
         moe_part={"notebooks": "Appendix", "book": "Appendix"}.get(PurePosixPath(pagename).parts[0], ""),
         moe_actions=actions(source, pagename, address, repository, branch) if doctree else [],
         moe_updated=changed and changed.isoformat(), moe_updated_words=changed and f"{changed.day} {changed:%B %Y}",
-        moe_version=version("moe-lib"), moe_errata=repository and f"{repository.rstrip('/')}/issues",
-        author=app.config.author)
+        moe_repository=repository, moe_version=version("moe-lib"), author=app.config.author)
     if pagename == app.config.root_doc:
         context["moe_part"] = "An executable textbook chapter"
 
