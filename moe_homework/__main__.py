@@ -25,6 +25,7 @@ def main(argv=None):
     add("--jobs", type=int, metavar="N", help="submissions graded at a time (default: the number of processors)")
     add("--fresh", action="store_true", help="grade again what an earlier run with the same settings has graded")
     add("--trust", action="store_true", help="run submissions without isolation; every result says so")
+    add("--user", default="", metavar="NAME", help="with --trust, called by root in a container: run them as this user")
     add("--call-seconds", type=float, metavar="S", help="that one call of a student's function may take (default: 5)")
     add("--notebook-seconds", type=float, metavar="S", help="that a notebook may take (default: 60)")
     add("--notebook", type=Path, metavar="FILE", help="write the students' notebook of the variant, and grade nothing")
@@ -37,7 +38,8 @@ def main(argv=None):
         elif options.gradescope:
             from .gradescope import write_zip
 
-            print(f"wrote {write_zip(options.gradescope, homework, options)}")
+            settings = {"seed": options.seed, "variant": options.variant}
+            print(f"wrote {write_zip(options.gradescope, homework, tests=options.tests, **settings)}")
         else:
             _grade(homework, options, parser)
     except (ValueError, OSError, RuntimeError) as problem:
@@ -48,13 +50,13 @@ def main(argv=None):
 
 def _grade(homework, options, parser):
     from .expect import one_line
-    from .grade import UNISOLATED, Plan, grade
+    from .grade import Plan, grade
     from .sandbox import Limits
 
     if not options.submissions or not options.out:
         parser.error("give the folder of submissions and --out DIR")
-    if options.trust:
-        print(f"WARNING: {UNISOLATED}.", file=sys.stderr)
+    if options.user and not options.trust:
+        parser.error("--user goes with --trust: bubblewrap needs no other user")
     for path in options.tests:
         if not path.is_file():
             raise FileNotFoundError(f"{path}: there is no such file of tests")
@@ -65,15 +67,18 @@ def _grade(homework, options, parser):
         variant=options.variant,
         tests=tuple(str(path.resolve()) for path in options.tests),
         trust=options.trust,
+        user=options.user,
         hidden=tuple(str(path.resolve()) for path in (options.submissions, options.out)),
         limits=Limits(**{name: value for name, value in limits.items() if value}),
     )
+    if plan.trust:
+        print(f"WARNING: {plan.warning}.", file=sys.stderr)
     grades = grade(plan, options.submissions, options.out, jobs=options.jobs, fresh=options.fresh)
     points = sum(question.points for question in homework.functions.values())
     for one in grades:
         earned = sum(outcome.earned for outcome in one.outcomes)
         print(f"{one_line(one.student, 40):24s} {earned:5g} of {points} points from tests")
-    print(f"{len(grades)} submissions. {options.out} holds grades.csv, points.svg, students/, words.csv (answers to read)")
+    print(f"{len(grades)} submissions: {options.out} holds grades.csv, points.svg, students/ and words.csv, to be read")
 
 
 def _write_notebook(homework, options):

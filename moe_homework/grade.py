@@ -19,6 +19,7 @@ from .sandbox import Limits, Submission, bubblewrap, check_isolation
 from .submissions import Unreadable, find, read
 
 UNISOLATED = "graded without isolation (--trust): the submission could read and change what the grader can"
+AS_USER = "graded without bubblewrap (--trust), as the user {}: the submission could read and change what that user can"
 TASKS_PER_PROCESS = 50  # then a fresh one, so that memory stays flat
 
 
@@ -35,7 +36,9 @@ class Plan:
     tests : tuple of str
         Paths of further graded tests.
     trust : bool
-        No isolation.
+        No bubblewrap.
+    user : str
+        With `trust`, called by root: the user that submissions run as.
     hidden : tuple of str
         Folders that no submission may see.
     limits : Limits
@@ -46,15 +49,26 @@ class Plan:
     variant: int = 0
     tests: tuple[str, ...] = ()
     trust: bool = False
+    user: str = ""
     hidden: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
+
+    @property
+    def command(self):
+        """What isolates a submission."""
+        return [] if self.trust else bubblewrap(self.hidden)
+
+    @property
+    def warning(self):
+        """What every result says where a submission was trusted."""
+        return AS_USER.format(self.user) if self.user else UNISOLATED
 
     def digest(self, content):
         """Fingerprint of a submission's bytes, of the tests and of how it is graded: equal means graded already."""
         digest = hashlib.sha256(content)
         for path in (*sorted(HERE.rglob("*.py")), *self.tests):
             digest.update(Path(path).read_bytes())
-        settings = (self.homework, self.seed, self.variant, self.trust, asdict(self.limits))
+        settings = (self.homework, self.seed, self.variant, self.trust, self.user, asdict(self.limits))
         digest.update(repr(settings).encode())
         return digest.hexdigest()
 
@@ -72,7 +86,7 @@ def grade_one(plan, student, path, older=()):
         Files of the same student that do not count.
     """
     homework = load(plan.homework)
-    remarks = [UNISOLATED] if plan.trust else []
+    remarks = [plan.warning] if plan.trust else []
     if older:
         names = ", ".join(sorted(other.name for other in older))
         remarks.append(f"{len(older) + 1} files were handed in: the newest, {path.name}, counts, not {names}")
@@ -83,8 +97,7 @@ def grade_one(plan, student, path, older=()):
         return Grade(student=student, file=path.name, outcomes=nothing, words={}, remarks=(*remarks, str(error)))
     if content.variant not in (None, plan.variant):
         remarks.append(f"the notebook is of variant {content.variant}, and was graded as variant {plan.variant}")
-    command = [] if plan.trust else bubblewrap(plan.hidden)
-    submission = Submission(content.cells, plan.limits, command)
+    submission = Submission(content.cells, plan.limits, plan.command, plan.user)
     functions = {name: submission.function(name) for name in homework.functions}
     try:
         outcomes = run_tests(homework, functions, seed=plan.seed, variant=plan.variant, extra=plan.tests)
@@ -137,8 +150,7 @@ def grade(plan, submissions, out, *, jobs=None, fresh=False, progress=True):
     """
     homework, out = load(plan.homework), Path(out)
     handed = find(submissions, homework.notebook)
-    if not plan.trust:
-        check_isolation()
+    check_isolation(plan.command, plan.user)
     out.mkdir(parents=True, exist_ok=True)
     grades, waiting = {}, []
     for one in handed:

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from dataclasses import dataclass
@@ -33,6 +34,13 @@ MOST_LOST_CELLS = 5  # cells that may end the process before a submission is giv
 WATCH_SECONDS = 0.05  # between two looks at a worker
 
 
+WAY_OUT = (
+    "Submissions run strangers' code, so nothing was graded. Grade on Linux with bubblewrap (apt install bubblewrap,"
+    " dnf install bubblewrap) or in a container (the page on grading says how), or pass --trust to run them without"
+    " isolation, with your files and network in their reach."
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What a submission may use. Times are by the clock."""
@@ -50,18 +58,27 @@ class Unavailable(RuntimeError):
     """This machine cannot isolate a submission; the text says why and what to do."""
 
 
-def check_isolation():
-    """Raise `Unavailable` unless bubblewrap works on this machine."""
-    way_out = (
-        "Submissions run strangers' code, so nothing was graded. Grade on Linux with bubblewrap (apt install"
-        " bubblewrap, dnf install bubblewrap) or in a container (the page on grading says how), or pass --trust to"
-        " run them without isolation, with your files and network in their reach."
-    )
-    if not shutil.which("bwrap"):
-        raise Unavailable(f"bubblewrap (bwrap) is not installed. {way_out}")
-    trial = subprocess.run([*bubblewrap(), sys.executable, "-c", ""], capture_output=True, text=True, timeout=60)
-    if trial.returncode:
-        raise Unavailable(f"bubblewrap does not work here: {one_line(trial.stderr)}. {way_out}")
+def check_isolation(command, user=""):
+    """Raise `Unavailable` unless a worker starts on this machine, runs a cell and answers.
+
+    Parameters
+    ----------
+    command : list of str
+        What isolates it: `bubblewrap(...)`, or [] to trust it.
+    user : str
+        Whom it runs as, "" for the caller.
+    """
+    try:
+        trial = Submission(["def one():\n    return 1"], Limits(), command, user)
+        try:
+            works = trial.function("one")() == 1
+        finally:
+            trial.close()
+    except (OSError, Wrong) as error:
+        said = subprocess.run([*command, "true"], capture_output=True, text=True, timeout=60).stderr if command else ""
+        what = f"bubblewrap does not work here: {said}" if said else f"no worker starts here: {error}"
+        raise Unavailable(f"{one_line(what)}. {WAY_OUT}") from None
+    assert works
 
 
 def bubblewrap(hidden=()):
@@ -71,16 +88,24 @@ def bubblewrap(hidden=()):
     ----------
     hidden : sequence of paths
         Folders that are covered by empty ones where they would be in sight.
+
+    Raises
+    ------
+    Unavailable
+        If it is not installed.
     """
-    mounts = {Path("/usr"): "--ro-bind", **{Path(sys.prefix): "--ro-bind", Path(sys.base_prefix): "--ro-bind"}}
+    if not shutil.which("bwrap"):
+        raise Unavailable(f"bubblewrap (bwrap) is not installed. {WAY_OUT}")
+    mounts = dict.fromkeys([Path("/usr"), Path(sys.prefix), Path(sys.base_prefix)], "--ro-bind")
     project = Path(__file__).resolve().parent
-    covered = [project, project.parent, Path.home(), *(Path(path).resolve() for path in hidden)]
-    roots = tuple(mounts)
-    # A folder that holds a mounted one (a home with an environment in it) is out of sight without a cover.
-    mounts |= {path: "--tmpfs" for path in covered if path not in roots and any(root in path.parents for root in roots)}
+    covered = [project, Path.home(), *(Path(path).resolve() for path in hidden)]
+    covered += [project.parent] if (project.parent / "pyproject.toml").is_file() else []
+    # What is not below a mounted folder is out of sight without a cover.
+    covers = [path for path in covered if path not in mounts and not mounts.keys().isdisjoint(path.parents)]
+    mounts |= dict.fromkeys([*covers, Path("/tmp"), HOME], "--tmpfs")
     options = ["--unshare-all", "--die-with-parent", "--new-session", "--hostname", "homework"]
-    for path in sorted(mounts, key=lambda path: len(path.parts)):
-        options += [mounts[path], *([path] if mounts[path] == "--tmpfs" else [path, path])]
+    for path, kind in sorted(mounts.items(), key=lambda mount: len(mount[0].parts)):
+        options += [*_size(), kind, path] if kind == "--tmpfs" else [kind, path, path]
     for path in map(Path, SYSTEM):
         if path.is_symlink():
             options += ["--symlink", os.readlink(path), path]
@@ -92,9 +117,10 @@ def bubblewrap(hidden=()):
         options += ["--ro-bind", project / name, INSIDE / name]
     library = Path(moe_lib.__file__).resolve().parent
     options += ["--ro-bind", library, INSIDE / "moe_lib", "--proc", "/proc", "--dev", "/dev"]
-    for path in ("/dev/shm", "/tmp", HOME):
-        options += [*_size(), "--tmpfs", path]
-    options += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", HOME]
+    options += [*_size(), "--tmpfs", "/dev/shm"]
+    for path in (*covers, "/dev", "/"):
+        options += ["--remount-ro", path]
+    options += ["--chdir", HOME]
     return ["bwrap", *map(str, options)]
 
 
@@ -115,6 +141,8 @@ class Worker:
     limits : Limits
     command : list of str
         What isolates it: `bubblewrap(...)`, or [] to trust it.
+    user : str
+        Whom it runs as, "" for the caller; only root may choose.
     skip : collection of int
         Cells that are left out.
 
@@ -126,17 +154,19 @@ class Worker:
         The cell that was running last, None once all have run.
     """
 
-    def __init__(self, cells, limits, command, skip=()):
+    def __init__(self, cells, limits, command, user="", skip=()):
         self.cells, self.limits, self.skip = cells, limits, skip
         self.reason, self.deadline, self.cell, self.faults = "", None, None, {}
-        script = INSIDE / "worker.py" if command else Path(__file__).parent / "worker.py"
+        self.folder = None if command else _folder_for_anyone()
+        script = (INSIDE if command else Path(self.folder.name)) / "worker.py"
         environment = {name: "1" for name in THREADS} | {"MPLBACKEND": "Agg", "PIP_NO_INDEX": "1", "LANG": "C.UTF-8"}
         environment |= {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
-        environment |= {"HOME": str(HOME) if command else os.path.expanduser("~")}
+        environment |= {"HOME": str(HOME) if command else self.folder.name}
+        change = {"user": user, "group": user_group(user), "extra_groups": []} if user else {}
         self.process = subprocess.Popen(
             [*command, sys.executable, "-I", str(script)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            env=environment, start_new_session=True,
+            env=environment, cwd=environment["HOME"] if self.folder else None, start_new_session=True, **change,
         )  # fmt: skip
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -238,6 +268,27 @@ class Worker:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         self.process.wait()
+        if self.folder:
+            self.folder.cleanup()
+
+
+def user_group(user):
+    """Number of a user's own group; ValueError where there is no such user, or none can be chosen."""
+    try:
+        import pwd
+
+        return pwd.getpwnam(user).pw_gid
+    except (ImportError, KeyError):
+        raise ValueError(f"there is no user {user!r} on this machine") from None
+
+
+def _folder_for_anyone():
+    """A folder that another user can use too, with the two scripts that a worker needs and nothing else."""
+    folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    for name in ("worker.py", "values.py"):
+        shutil.copyfile(Path(__file__).parent / name, Path(folder.name, name))
+    os.chmod(folder.name, 0o777)
+    return folder
 
 
 def _resident(process):
@@ -256,7 +307,7 @@ class Submission:
     cells : list of str
         Sources of the code cells.
     limits : Limits
-    command : list of str
+    command, user
         See `Worker`.
 
     Attributes
@@ -265,8 +316,8 @@ class Submission:
         {number of a cell: what went wrong in it}, known once a function was called.
     """
 
-    def __init__(self, cells, limits, command):
-        self.cells, self.limits, self.command = cells, limits, command
+    def __init__(self, cells, limits, command, user=""):
+        self.cells, self.limits, self.command, self.user = cells, limits, command, user
         self.faults, self.lost, self.worker = {}, {}, None
         self.end = time.monotonic() + limits.submission_seconds
 
@@ -292,7 +343,7 @@ class Submission:
         while self.worker is None:
             if len(self.lost) > MOST_LOST_CELLS or time.monotonic() > self.end:
                 raise Stopped("the notebook cannot be executed: " + "; ".join(self.lost.values()))
-            worker = Worker(self.cells, self.limits, self.command, skip=self.lost)
+            worker = Worker(self.cells, self.limits, self.command, self.user, skip=self.lost)
             try:
                 worker.execute()
             except Stopped as error:
