@@ -24,7 +24,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 REVEAL = ("dist/reveal.js", "dist/reveal.css", "plugin/notes/notes.js", "LICENSE")
 NOTES = re.compile(r"notes (\d+(?:\.\d+)?) min:(.*)", re.DOTALL)
 MARK = re.compile(r"cell\b.*|(?:slide|slide-more|slide-end|fragment)(?: *: *(?P<title>.+))?")
-PAGE_ONLY = ".headerlink, .copybtn, details.hide, .solution, .moe-settings"
+PAGE_ONLY = ".headerlink, .copybtn, details.hide, .solution, .moe-computed, .moe-library"
 SCRIPTS = re.compile(r"mathjax|vega-embed|moe-chart|moe-predict", re.IGNORECASE)
 
 
@@ -82,7 +82,7 @@ def read_slides(article):
             heading, due = _inside(node), shown
         elif "moe-learn" in _classes(node):
             slides[0].body.append(_lifted(node))
-        elif said or (shown and isinstance(node, Tag) and node.name != "h1"):
+        elif said or (shown and isinstance(node, Tag) and node.name != "h1" and not node.css.match(PAGE_ONLY)):
             if due:
                 slides.append(Slide(heading=own or heading, opens=bool(own) or heading != slides[-1].heading))
                 due, own = False, ""
@@ -241,16 +241,15 @@ def print_decks(site=SITE):
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1280, "height": 720}, color_scheme="light")
         for deck in sorted(Path(site, "slides").glob("[0-9]*.html")):
-            print_deck(page, deck)
+            print_deck(page, deck, deck.with_suffix(".pdf"))
         browser.close()
 
 
-def print_deck(page, deck):
+def print_deck(page, deck, pdf):
     """Print one deck with a page of a browser; returns the path of the PDF."""
     page.emulate_media(media="screen")  # slides as they are shown, not as a page is printed
     page.goto(f"{deck.as_uri()}?print-pdf")
     page.wait_for_function("document.documentElement.dataset.ready === 'true'")
-    pdf = deck.with_suffix(".pdf")
     page.pdf(path=pdf, prefer_css_page_size=True, print_background=True)
     return pdf
 

@@ -69,16 +69,22 @@ def browser(chromium):
         yield playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
 
 
-@pytest.fixture
-def page(browser):
-    """A fresh page. `page.faults` collects console errors, exceptions and requests that leave this machine."""
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
+def watched_page(browser, width=1440, height=900):
+    """A fresh page. `faults` of it collects console errors, exceptions and requests that leave this machine."""
+    page = browser.new_page(viewport={"width": width, "height": height})
     page.faults = []
     page.on("console", lambda message: page.faults.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: page.faults.append(str(error)))
     page.on("requestfailed", lambda request: page.faults.append(f"failed: {request.url}"))
     local = re.compile(r"(file|data|blob):|(https?|wss?)://(localhost|127\.0\.0\.1)[:/]")
     page.on("request", lambda request: local.match(request.url) or page.faults.append(f"external: {request.url}"))
+    return page
+
+
+@pytest.fixture
+def page(browser):
+    """A fresh page that is watched."""
+    page = watched_page(browser)
     yield page
     page.close()
 

@@ -2,7 +2,7 @@
 (() => {
   "use strict";
   const root = document.documentElement;
-  const ZOOM = { least: 1.25, most: 1.75 }; // of a chart: its labels are 12 px before
+  const ZOOM = { least: 1.17, most: 1.75 }; // of a chart: its labels are 12 px before
   const FOOT = 48; // px of a slide below its content
   const pause = (ms) => new Promise((then) => setTimeout(then, ms));
 
@@ -32,12 +32,15 @@
     while (chart.dataset.ready !== "true") await pause(50);
     const slide = chart.closest("section");
     const plot = chart.querySelector(".moe-plot");
+    const lowest = slide.getBoundingClientRect().top + (720 - FOOT) * scale();
+    const tiles = chart.querySelector(".moe-tiles"); // below the inputs where there is room, else below the plot
+    chart.classList.toggle("tiles-below", Boolean(tiles) && tiles.getBoundingClientRect().bottom > lowest);
     let zoom = 1.5;
     for (let round = 0; round < 4; round += 1) {
       const bottom = (node) => node.getBoundingClientRect().bottom;
       const height = plot.getBoundingClientRect().height / scale();
       const parts = [...slide.querySelectorAll(".slide-body > *, .moe-chart > *")];
-      const over = (Math.max(...parts.map(bottom)) - slide.getBoundingClientRect().top) / scale() - (720 - FOOT);
+      const over = (Math.max(...parts.map(bottom)) - lowest) / scale();
       const drawing = plot.querySelector("svg");
       const cut = Math.min(1, drawing.clientWidth / Math.max(...[...drawing.children].map((part) => part.getBBox().width)));
       const next = Math.min(ZOOM.most, Math.max(ZOOM.least, zoom * Math.min((height - over) / height, cut < 1 ? cut : 9)));

@@ -1,0 +1,189 @@
+"""Decks of slides: complete, legible from the back row, working from disk, and printed without loss."""
+
+import doctest
+import re
+
+import pytest
+import slides
+from bs4 import BeautifulSoup
+from conftest import NOTEBOOKS, watched_page
+
+DECKS = [path.stem for path in NOTEBOOKS if path.stem[0].isdigit()]
+SIZES = [(1280, 720), (1920, 1080)]
+every_deck = pytest.mark.parametrize("name", DECKS)
+
+# Rectangles of everything on every slide, against the slide without its foot and against all that would cut it off.
+OVERFLOW = """() => {
+  const scale = Reveal.getScale(), faults = [], name = (node) => `${node.localName}.${node.getAttribute("class") ?? ""}`;
+  document.querySelectorAll(".slides > section").forEach((slide, index) => {
+    const at = slide.getBoundingClientRect(), foot = slide.matches(".title") ? 0 : 44;
+    const room = { left: at.left, top: at.top, right: at.left + 1280 * scale, bottom: at.top + (720 - foot) * scale };
+    const past = (box, edge) => Math.max(edge.left - box.left, edge.top - box.top, box.right - edge.right,
+                                         box.bottom - edge.bottom) / scale;
+    for (const node of slide.querySelectorAll(".sheet *")) {
+      const box = node.getBoundingClientRect();
+      if (!box.width || !box.height || getComputedStyle(node).clipPath !== "none" || node.closest("mjx-assistive-mml, mjx-container *")) continue;
+      if (node.ownerSVGElement && node.localName !== "text") continue; // marks may leave a plot, which cuts them off
+      const edges = [["the slide", room]];
+      for (let out = node.parentElement; out !== slide; out = out.parentElement)
+        if (getComputedStyle(out).overflow !== "visible") edges.push([name(out), out.getBoundingClientRect()]);
+      for (const [what, edge] of edges)
+        if (past(box, edge) > 1.5) faults.push(`slide ${index + 1}: ${name(node)} leaves ${what} by ${Math.ceil(past(box, edge))} px: ` +
+                                               node.textContent.trim().slice(0, 40));
+    }
+  });
+  return faults;
+}"""
+
+# Words smaller than 18 px, or 14 px in a figure, on a slide of 1280 x 720. Formulas are as large as the text beside them.
+SMALL = """() => {
+  const scale = Reveal.getScale(), faults = [];
+  document.querySelectorAll(".slides > section").forEach((slide, index) => {
+    for (const node of slide.querySelectorAll(".sheet *")) {
+      const words = [...node.childNodes].filter((child) => child.nodeType === 3).map((child) => child.data.trim()).join("");
+      if (!words || node.closest("mjx-container, script, noscript, sup, sub, option") || !node.getBoundingClientRect().width) continue;
+      const drawn = node.ownerSVGElement, size = parseFloat(getComputedStyle(node).fontSize);
+      const seen = drawn ? (size * Math.hypot(node.getScreenCTM().a, node.getScreenCTM().b)) / scale : size * node.currentCSSZoom;
+      if (seen < (drawn ? 13.9 : 17.9)) faults.push(`slide ${index + 1}: ${node.localName} has ${seen.toFixed(1)} px: ${words.slice(0, 40)}`);
+    }
+  });
+  return [...new Set(faults)];
+}"""
+
+
+def sections(site, name):
+    """The slides of a deck as they are written."""
+    html = (site / "slides" / f"{name}.html").read_text(encoding="utf-8")
+    return BeautifulSoup(html, "html.parser").select(".slides > section")
+
+
+@pytest.fixture(scope="module")
+def deck(request, site, browser):
+    """A deck in a browser, opened once for all tests of it; `faults` as in the fixture `page`."""
+    page = watched_page(browser, *SIZES[0])
+    page.goto((site / "slides" / f"{request.param}.html").as_uri())
+    page.wait_for_function("document.documentElement.dataset.ready === 'true'")
+    yield page
+    page.close()
+
+
+opened = pytest.mark.parametrize("deck", DECKS, indirect=True)
+
+
+def test_the_example_of_the_slides_runs():
+    assert doctest.testmod(slides) == (0, 3)
+
+
+def test_every_page_of_the_chapter_has_a_deck_in_the_index(site):
+    index = BeautifulSoup((site / "slides" / "index.html").read_text(encoding="utf-8"), "html.parser")
+    links = [link["href"] for link in index.select("article a[href]")]
+    assert [link for link in links if not link.startswith("..")] == [f"{name}.html" for name in DECKS]
+    assert [link for link in links if not (site / "slides" / link).is_file()] == []
+
+
+@every_deck
+def test_a_deck_has_12_to_25_slides_each_with_something_on_it(site, name):
+    found = sections(site, name)
+    assert 12 <= len(found) <= 25
+    empty = [i for i, slide in enumerate(found, 1)
+             if not slide.select_one(".slide-body").get_text(strip=True) and not slide.select_one(".moe-chart, img, svg")]
+    assert empty == []
+
+
+@every_deck
+def test_a_speaker_has_notes_for_every_slide_and_45_minutes(site, name):
+    found = sections(site, name)
+    assert [i for i, slide in enumerate(found, 1) if not slide.select_one("aside.notes").get_text(strip=True)] == []
+    assert 40 <= sum(float(slide["data-timing"]) for slide in found) / 60 <= 50
+
+
+@every_deck
+def test_links_of_a_deck_lead_somewhere(site, name):
+    html = (site / "slides" / f"{name}.html").read_text(encoding="utf-8")
+    pages = {link.partition("#")[0] for link in re.findall(r'(?:href|src)="(\.\./[^"?]+|[\w.]+/?[\w.]+)', html)}
+    assert [link for link in pages if not (site / "slides" / link).is_file()] == []
+
+
+@opened
+def test_nothing_leaves_its_slide(deck):
+    faults = {}
+    for width, height in SIZES[::-1]:
+        deck.set_viewport_size({"width": width, "height": height})
+        deck.wait_for_timeout(100)
+        faults[width] = deck.evaluate(OVERFLOW)
+    assert faults == {1280: [], 1920: []}
+
+
+@opened
+def test_words_and_labels_can_be_read_from_the_back_row(deck):
+    assert deck.evaluate(SMALL) == []
+
+
+@opened
+def test_a_slider_on_a_slide_redraws_and_gives_the_arrows_back(deck):
+    slider = deck.locator(".slides input[type=range]:enabled").first
+    if not slider.count():
+        pytest.skip("no slider in this deck")
+    chart = deck.locator(".moe-chart:has(input[type=range])").first
+    deck.evaluate("slider => Reveal.slide(Reveal.getIndices(slider.closest('section')).h)", slider.element_handle())
+    drawn, at = chart.locator(".moe-plot").inner_html(), deck.evaluate("Reveal.getIndices().h")
+    slider.focus()
+    slider.press("ArrowLeft")
+    deck.wait_for_function("([chart, drawn]) => chart.innerHTML !== drawn", arg=[chart.locator(".moe-plot").element_handle(), drawn])
+    assert deck.evaluate("Reveal.getIndices().h") == at
+    deck.keyboard.press("Escape")
+    deck.keyboard.press("ArrowRight")
+    deck.keyboard.press("ArrowLeft")
+    assert deck.evaluate("Reveal.getIndices().h") == at
+    slider.click()
+    deck.keyboard.press("ArrowRight")
+    assert deck.evaluate("Reveal.getIndices().h") == at + 1
+
+
+@opened
+def test_a_deck_asked_for_nothing_elsewhere_and_reported_no_error(deck):
+    assert deck.faults == []
+
+
+def test_keys_turn_pages_show_all_slides_and_change_the_theme(site, page):
+    page.goto((site / "slides" / f"{DECKS[2]}.html").as_uri())
+    page.wait_for_function("document.documentElement.dataset.ready === 'true'")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("Reveal.getIndices().h") == 1
+    page.keyboard.press("o")
+    assert page.evaluate("Reveal.isOverview()")
+    page.keyboard.press("o")
+    before = page.evaluate("document.documentElement.dataset.theme")
+    page.keyboard.press("t")
+    assert {before, page.evaluate("document.documentElement.dataset.theme")} == {"light", "dark"}
+    assert page.faults == []
+
+
+def test_the_speaker_window_shows_notes_and_the_next_slide(site, page):
+    page.goto((site / "slides" / f"{DECKS[2]}.html").as_uri())
+    page.wait_for_function("document.documentElement.dataset.ready === 'true'")
+    note = sections(site, DECKS[2])[1].select_one("aside.notes").get_text(strip=True)
+    with page.expect_popup() as popup:
+        page.keyboard.press("s")
+    page.keyboard.press("ArrowRight")
+    popup.value.wait_for_function("note => document.body.innerText.includes(note)", arg=note[:40])
+    assert popup.value.frame_locator("#upcoming-slide iframe").locator(".slides > section").count()
+    popup.value.close()
+    assert page.faults == []
+
+
+@every_deck
+def test_a_printed_deck_has_a_page_for_every_slide(site, page, tmp_path, name):
+    pdf = slides.print_deck(page, site / "slides" / f"{name}.html", tmp_path / "deck.pdf").read_bytes()
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) == len(sections(site, name))
+
+
+@every_deck
+def test_axe_finds_no_fault_on_any_slide_light_or_dark(site, page, axe, name):
+    page.goto((site / "slides" / f"{name}.html").as_uri() + "?print-pdf")  # all slides at once
+    page.wait_for_function("document.documentElement.dataset.ready === 'true'")
+    faults = {}
+    for theme in ("light", "dark"):
+        page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
+        faults[theme] = axe(page)
+    assert faults == {"light": [], "dark": []}
