@@ -8,9 +8,14 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 EXTRAS ?= .venv-extras
 PIP_FLAGS ?=
+SOLUTIONS ?= 1
+HW ?=
+SUBMISSIONS ?=
+OUT ?= results
+GRADE_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab book slides slides-pdf site test test-extras bench lint lock clean
+.PHONY: help setup lab book slides slides-pdf site grade test test-extras bench lint lock clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -20,8 +25,8 @@ setup: $(INSTALLED)  ## create .venv and install the pinned packages
 lab: $(INSTALLED)  ## open the chapter in JupyterLab
 	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/00_workshop.ipynb $(LAB_FLAGS)
 
-book: $(INSTALLED)  ## execute every notebook and build the site into _build/html
-	$(BIN)/python book/build.py
+book: $(INSTALLED)  ## execute every notebook and build the site into _build/html (SOLUTIONS=0: without homework solutions)
+	SOLUTIONS=$(SOLUTIONS) $(BIN)/python book/build.py
 
 slides: $(INSTALLED)  ## write one deck a page into _build/html/slides (builds the site if there is none)
 	$(BIN)/python book/slides.py
@@ -41,6 +46,10 @@ test-extras: $(EXTRAS)/installed  ## run the tests that need torch, in .venv-ext
 
 bench: $(INSTALLED)  ## measure this machine and hold it against the limits
 	$(BIN)/python -m moe_lib.bench $(BENCH_FLAGS)
+
+grade: $(INSTALLED)  ## grade a folder of submissions: make grade HW=hw1 SUBMISSIONS=folder OUT=results (GRADE_FLAGS: more)
+	@test -n "$(HW)" -a -n "$(SUBMISSIONS)" || { echo "Say what to grade: make grade HW=hw1 SUBMISSIONS=folder OUT=results" >&2; exit 2; }
+	$(BIN)/python -m moe_homework $(HW) "$(SUBMISSIONS)" --out "$(OUT)" $(GRADE_FLAGS)
 
 lint: $(INSTALLED)  ## check style, spelling, links between the sources, and that notebooks carry no outputs
 	$(BIN)/ruff check .

@@ -1,8 +1,10 @@
 """Execute every notebook and build the site: `make book`.
 
 Warnings are errors. A page of `_toc.yml` that did not come out is an error too, because Jupyter Book does not say so.
+With SOLUTIONS=0 in the environment the page of homework solutions is left out.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +14,18 @@ import slides
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+SOLUTIONS = "book/homework_solutions"
+
+
+def without(page, toc):
+    """A table of contents without one page."""
+    if isinstance(toc, list):
+        return [without(page, entry) for entry in toc if not (isinstance(entry, dict) and entry.get("file") == page)]
+    if isinstance(toc, dict):
+        return {key: without(page, value) for key, value in toc.items()}
+    return toc
 
 
 def pages(toc):
@@ -26,13 +40,17 @@ def build(output=ROOT):
     """Build the site into `output`/_build/html and return that folder; SystemExit says what went wrong."""
     site = Path(output, "_build", "html")
     shutil.rmtree(site, ignore_errors=True)
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    toc = without(SOLUTIONS, toc) if os.environ.get("SOLUTIONS") == "0" else toc
+    Path(output, "_build").mkdir(parents=True, exist_ok=True)
+    used = Path(output, "_build", "toc.yml")
+    used.write_text(yaml.safe_dump(toc, sort_keys=False), encoding="utf-8")
     jupyter_book = shutil.which("jupyter-book", path=Path(sys.executable).parent)
-    command = [jupyter_book, "build", str(ROOT), "--path-output", str(output)]
+    command = [jupyter_book, "build", str(ROOT), "--path-output", str(output), "--toc", str(used)]
     code = subprocess.run([*command, "--all", "--warningiserror", "--keep-going"]).returncode
     if code:
         sys.exit("The book was not built: the errors are above.")
-    wanted = pages(yaml.safe_load((ROOT / "_toc.yml").read_text()))
-    missing = [page for page in wanted if not (site / f"{page}.html").is_file()]
+    missing = [page for page in pages(toc) if not (site / f"{page}.html").is_file()]
     if missing:
         sys.exit(f"The book lacks pages that _toc.yml names: {', '.join(missing)}.")
     slides.write_decks(site)

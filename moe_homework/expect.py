@@ -148,9 +148,9 @@ def _number_difference(got, right, rtol, atol):
 
 
 def _distance(got, right):
-    if not (np.isfinite(got) and np.isfinite(right)) or right == 0 or abs(got / right - 1) > 0.2:
+    if not (np.isfinite(got) and np.isfinite(right)) or right == 0 or abs(got / right - 1) > 0.1:
         return ""
-    return f" ({abs(got / right - 1):.2g} of it off)"
+    return f" ({abs(got / right - 1):.2%} too {'high' if got > right else 'low'})"
 
 
 def show_call(function, arguments, named=()):
