@@ -12,6 +12,8 @@ MOST_BYTES = 20 << 20  # of one file
 ENDINGS = (".ipynb", ".py")
 COPY = re.compile(r" ?\(\d+\)$")  # what a browser appends to a second download
 CELL_MARK = re.compile(r"^# ?(?:%%|In ?\[[ \d]*\]:).*$", re.MULTILINE)  # of editors, and of exported notebooks
+HEADING = re.compile(r"#+ q\d+\b", re.IGNORECASE)
+ANSWER = re.compile(r"\W*Your answer to (q\d+)\W*$", re.IGNORECASE)
 BLOCK = re.compile(r"\n\s*\n(?=[^\s#)\]}])")  # between two blank-line separated pieces of a program
 
 
@@ -179,14 +181,19 @@ def _language(data):
 
 
 def _words(texts, homework):
-    """{question: answer} of the questions that are answered in words, below a line such as "**Your answer to q5**"."""
-    answers = {}
-    for question in homework.questions:
-        if question.function is None:
-            mark = re.compile(rf"^\W*Your answer to {question.name}\W*$", re.IGNORECASE | re.MULTILINE)
-            found = [mark.split(text, maxsplit=1)[1].strip() for text in texts if mark.search(text)]
-            answers[question.name] = "\n\n".join(text for text in found if text)
-    return answers
+    """{question: answer} of the questions that are answered in words.
+
+    An answer begins below the line "**Your answer to q5**" and goes on until the next question.
+    """
+    answers = {question.name: [] for question in homework.questions if question.function is None}
+    into = None
+    for line in "\n\n".join(texts).splitlines():
+        mark = ANSWER.match(line)
+        if mark or HEADING.match(line):
+            into = answers.get(mark[1].lower()) if mark else None
+        elif into is not None:
+            into.append(line)
+    return {name: "\n".join(lines).strip() for name, lines in answers.items()}
 
 
 def _variant(cells):
