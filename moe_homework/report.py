@@ -13,6 +13,7 @@ from .run import Outcome
 
 BY_HAND = "words.csv"  # answers that a person reads; the points that are filled in there are kept
 RESULTS = "results.json"
+SHARES = ["all", "some", "none"]  # of a question's points
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,17 +256,18 @@ def chart(homework, grades):
         possible[outcome.question] += outcome.points
     for question in (question for question in homework.questions if question.function):
         counts = Counter(_share(grade.earned(question.name), possible[question.name]) for grade in grades)
-        label = f"{question.name} ({possible[question.name]:g})"
-        rows += [{"question": label, "points": name, "students": counts[name]} for name in ("all", "some", "none")]
+        label = f"{question.name} {question.function} ({possible[question.name]:g})"
+        for rank, name in enumerate(SHARES):
+            rows.append({"question": label, "points": name, "students": counts[name], "rank": rank})
     subtitle = ["graded without isolation"] if any("--trust" in remark for remark in grades[0].remarks) else []
-    title = alt.TitleParams(f"{homework.name}: {len(grades)} submissions", subtitle=subtitle)
-    colours = alt.Scale(domain=["all", "some", "none"], range=[look.MEASURED, look.CACHE, look.MUTED])
+    title = alt.TitleParams(f"{homework.name}: {len(grades)} submissions", subtitle=subtitle, anchor="start")
+    colours = alt.Scale(domain=SHARES, range=[look.MEASURED, look.CACHE, look.MUTED])
     bars = alt.Chart(alt.Data(values=rows), title=title, width=480, height=alt.Step(32)).mark_bar()
     return bars.encode(
-        alt.Y("question:N", title="question (points)", sort=None),
+        alt.Y("question:N", title=None, sort=None, axis=alt.Axis(labelLimit=0)),
         alt.X("students:Q", title="students", axis=alt.Axis(tickMinStep=1)),
-        alt.Color("points:N", title="points", scale=colours),
-        alt.Order("points:N"),
+        alt.Color("points:N", title="of the points", scale=colours),
+        alt.Order("rank:Q"),
     )
 
 
