@@ -175,9 +175,9 @@ def unasserted_numbers(path, asserted_by=None):
 
 
 def shape_faults(path, fewest=12, most=20, longest=12, longest_function=6):
-    """What is too long or too much in a notebook's code: its cells besides exercises, lines of a cell or function."""
+    """What is too long or too much in a notebook's code: cells besides exercises and hidden ones, lines, functions."""
     code = cells(path, "code")
-    own = [cell for cell in code if not {"exercise", "solution"} & set(cell.metadata.get("tags", []))]
+    own = [cell for cell in code if not {"exercise", "solution", "remove-cell"} & set(cell.metadata.get("tags", []))]
     faults = [] if fewest <= len(own) <= most else [f"{len(own)} code cells, not {fewest} to {most}"]
     for position, cell in enumerate(code, start=1):
         lines = [line for line in cell.source.splitlines() if line.strip()]

@@ -1,13 +1,20 @@
-"""The built site: complete, self-contained, and working when its files are opened from disk."""
+"""The built site: complete, self-contained, light, and working when its files are opened from disk."""
 
+import importlib.util
+import json
 import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import nbformat
 import pytest
-from conftest import ROOT
+import yaml
+from bs4 import BeautifulSoup
+from conftest import NOTEBOOKS, ROOT
+from page_rules import shape_faults
+from weight import LANDING_BYTES, PAGE_BYTES, loaded, weights
 
 LOADED = re.compile(r"""<(?:script|img|iframe|source|video|link)\b[^>]*?(?:src|href)=["']((?:https?:)?//[^"']+)""")
 IMPORTED = re.compile(r"""(?:url\(|@import )["']?((?:https?:)?//[^)]+)""")
@@ -37,8 +44,22 @@ def test_scripts_are_loaded_only_where_they_are_used(site, toc_pages):
     for name in toc_pages:
         html = (site / f"{name}.html").read_text()
         assert ("vega-embed.js" in html) == ("moe-chart.js" in html) == ('class="moe-chart"' in html), name
-        assert ("mathjax/tex-svg.js" in html) == ('class="math' in html), name
+        assert ("mathjax/tex-chtml.js" in html) == ('class="math' in html), name
         assert "require.js" not in html and "widget-state" not in html and "sphinx-thebe.js" not in html, name
+
+
+def test_the_first_page_and_what_every_further_page_adds_are_light(site, browser, toc_pages):
+    first, *further = toc_pages
+    base = weights(loaded(browser.new_page(), site / f"{first}.html"))
+    assert sum(base.values()) <= LANDING_BYTES, base
+    for name in further:
+        own = weights(loaded(browser.new_page(), site / f"{name}.html") - base.keys())
+        assert sum(own.values()) <= PAGE_BYTES, own
+
+
+def test_no_icon_font_and_no_script_of_bootstrap_is_left_in_the_site(site):
+    assert [path.name for path in site.rglob("*") if re.search("fontawesome|fa-solid|bootstrap|thebe", path.name)] == []
+    assert "Awesome 6" not in (site / "_static" / "styles" / "pydata-sphinx-theme.css").read_text().split("}.", 1)[1]
 
 
 @every_page
@@ -73,13 +94,123 @@ def test_the_theme_button_turns_the_page_dark(site, page, toc_pages):
     assert page.faults == []
 
 
+def test_the_search_works_from_disk_and_shows_the_words_found(site, page, toc_pages):
+    page.goto((site / f"{toc_pages[2]}.html").as_uri())
+    page.keyboard.press("Control+k")
+    page.keyboard.type("ridge po")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/search.html?q=ridge+po")
+    results = page.locator("#search-results li")
+    assert results.count() > 3 and page.locator("#search-results mark").count() > results.count()
+    assert all("Version" not in text and "Next" not in text for text in results.all_inner_texts())
+    results.locator("a").first.click()
+    assert "ridge point" in page.locator("article").inner_text().lower() and page.faults == []
+
+
+def test_words_that_occur_nowhere_are_said_to(site, page):
+    page.goto((site / "search.html").as_uri() + "?q=xyzzy")
+    assert page.locator(".moe-found").inner_text().startswith("Nothing found")
+    page.locator(".moe-find input").fill("coverage (")
+    assert page.locator("#search-results li").count() == 0 and page.faults == []
+
+
+def test_the_notebook_of_a_page_is_downloaded_from_disk(site, page):
+    page.goto((site / "notebooks" / "02_coverage.html").as_uri())
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Notebook", exact=True).click()
+    assert download.value.suggested_filename == "02_coverage.ipynb"
+    assert json.loads(Path(download.value.path()).read_text()) == json.loads(
+        (ROOT / "notebooks" / "02_coverage.ipynb").read_text())
+
+
+def test_a_phone_opens_pages_and_headings_from_the_bar_and_nothing_is_wider_than_it(site, page, toc_pages):
+    page.set_viewport_size({"width": 390, "height": 844})
+    for name in toc_pages:
+        page.goto((site / f"{name}.html").as_uri())
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+    for button, link in (("Pages of the chapter", "Glossary"), ("On this page", "Data in the library")):
+        page.get_by_role("button", name=button, exact=True).click()
+        page.locator("dialog[open]").get_by_role("link", name=link).wait_for()
+        page.keyboard.press("Escape")
+
+
+def test_the_first_use_of_a_glossary_word_on_a_page_links_to_it_and_says_what_it_means(site, toc_pages):
+    glossary = BeautifulSoup((site / "book" / "glossary.html").read_text(), "html.parser")
+    for name in toc_pages:
+        article = BeautifulSoup((site / f"{name}.html").read_text(), "html.parser").article
+        links = [word.parent for word in article.select("a > .std-term") if not word.find_parent(class_="glossary")]
+        for link in links:
+            assert glossary.find(id=link["href"].partition("#")[2]) and link["title"], link
+            assert not link.find_parent(["h1", "h2", "h3", "code", "pre"]), link
+    page = BeautifulSoup((site / "notebooks" / "02_coverage.html").read_text(), "html.parser").article
+    assert [link["href"] for link in page.select("a:has(> .std-term)")].count("../book/glossary.html#term-touched") == 1
+
+
+def test_the_foot_of_a_page_states_version_and_last_change(site):
+    foot = BeautifulSoup((site / "notebooks" / "02_coverage.html").read_text(), "html.parser").select_one(".moe-facts")
+    said = subprocess.run(["git", "log", "-1", "--format=%cs", "--", "notebooks/02_coverage.ipynb"], cwd=ROOT,
+                          capture_output=True, text=True).stdout.strip()  # fmt: skip
+    assert f"Version {yaml.safe_load((ROOT / 'CITATION.cff').read_text())['version']}." in foot.text
+    assert (foot.time["datetime"] if foot.time else "") == said
+
+
+@pytest.fixture
+def repository():
+    """The module that writes the address of the repository."""
+    spec = importlib.util.spec_from_file_location("repository", ROOT / "book" / "repository.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A copy of the files that name a repository."""
+    (tmp_path / "notebooks").mkdir()
+    for path in (ROOT / "_config.yml", ROOT / "CITATION.cff", *NOTEBOOKS):
+        shutil.copy(path, tmp_path / path.relative_to(ROOT))
+    return tmp_path
+
+
+def test_a_repository_is_set_and_taken_away_without_a_trace(repository, checkout):
+    repository.set_repository("", checkout)
+    before = {path: path.read_bytes() for path in checkout.rglob("*.*")}
+    repository.set_repository("https://github.com/someone/chapter", checkout)
+    assert yaml.safe_load((checkout / "_config.yml").read_text())["repository"]["url"].endswith("someone/chapter")
+    assert yaml.safe_load((checkout / "CITATION.cff").read_text())["repository-code"].endswith("someone/chapter")
+    for path in (checkout / "notebooks").glob("*.ipynb"):
+        second = nbformat.read(path, as_version=4).cells[1].source
+        assert '"google.colab" in sys.modules' in second and "git+https://github.com/someone/chapter@main" in second
+        assert [fault for fault in shape_faults(path, fewest=1) if "code cells" in fault] == []
+    repository.set_repository("", checkout)
+    assert {path: path.read_bytes() for path in checkout.rglob("*.*")} == before
+
+
+@pytest.mark.parametrize("wrong", ["github.com/a/b", "https://example.org/a/b", "https://github.com/a"])
+def test_what_is_no_repository_on_github_is_refused(repository, checkout, wrong):
+    with pytest.raises(ValueError, match="OWNER/NAME"):
+        repository.set_repository(wrong, checkout)
+
+
+def _addresses(path):
+    return [link.get("href", "") for link in BeautifulSoup(path.read_text(), "html.parser").select("a")]
+
+
+def test_without_a_repository_no_page_links_to_one(site, toc_pages):
+    if yaml.safe_load((ROOT / "_config.yml").read_text())["repository"]["url"]:
+        pytest.skip("this checkout has a repository")
+    for name in toc_pages:
+        assert not re.search("colab|mybinder|/issues", " ".join(_addresses(site / f"{name}.html"))), name
+
+
 @pytest.fixture
 def small_book(tmp_path):
     """A copy of the book's set-up with one notebook, whose second code cell is given."""
 
-    def build(code, toc="format: jb-book\nroot: only\n"):
+    def build(code, toc="format: jb-book\nroot: only\n", config=lambda text: text):
         shutil.copytree(ROOT / "book", tmp_path / "book", ignore=shutil.ignore_patterns("*.md"))
-        shutil.copy(ROOT / "_config.yml", tmp_path)
+        (tmp_path / "_config.yml").write_text(config((ROOT / "_config.yml").read_text()))
         (tmp_path / "moe_lib").symlink_to(ROOT / "moe_lib")  # styles that the pages share with JupyterLab
         (tmp_path / "_toc.yml").write_text(toc)
         cells = [nbformat.v4.new_markdown_cell("# Only"), *map(nbformat.v4.new_code_cell, ["one = 1", code])]
@@ -99,3 +230,13 @@ def test_a_page_that_is_missing_fails_the_build(small_book):
     run = small_book("pass", toc="format: jb-book\nroot: only\nchapters:\n- file: absent\n")
     assert run.returncode != 0
     assert "absent" in run.stderr
+
+
+def test_with_a_repository_a_page_can_be_run_elsewhere_and_errors_reported(small_book, tmp_path):
+    address = '  url: "https://github.com/someone/chapter"'
+    run = small_book("pass", config=lambda text: re.sub(r'(?m)^  url: ".*$', address, text))
+    assert run.returncode == 0, run.stderr
+    links = _addresses(tmp_path / "_build" / "html" / "only.html")
+    assert "https://colab.research.google.com/github/someone/chapter/blob/main/only.ipynb" in links
+    assert "https://mybinder.org/v2/gh/someone/chapter/main?urlpath=lab/tree/only.ipynb" in links
+    assert "https://github.com/someone/chapter/issues" in links

@@ -5,16 +5,19 @@ error. All that needs a repository follows from one setting, `repository: url:` 
 is empty.
 """
 
+import re
 import shutil
 import subprocess
 from datetime import date
 from importlib.metadata import version
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import nbformat
 from sphinx.util.osutil import relative_uri
 
 GIT = shutil.which("git")
+PARTS = {"homework": "Homework", "api": "The library"}  # by folder; a page elsewhere without a number is an appendix
+POINT_AFTER_MATH = re.compile(r'(<span class="math notranslate nohighlight">[^<]*</span>)([.,;:?!)]+)')
 
 
 def online(repository, branch, path):
@@ -72,12 +75,14 @@ def frame(app, pagename, templatename, context, doctree):
     address = app.builder.get_target_uri(pagename)
     context.update(
         moe_number=place[0] if place else None, moe_last=last,
-        moe_part={"notebooks": "Appendix", "book": "Appendix"}.get(PurePosixPath(pagename).parts[0], ""),
+        moe_part=PARTS.get(source.parent.name, "Appendix") if doctree else "",
         moe_actions=actions(source, pagename, address, repository, branch) if doctree else [],
         moe_updated=changed and changed.isoformat(), moe_updated_words=changed and f"{changed.day} {changed:%B %Y}",
         moe_repository=repository, moe_version=version("moe-lib"), author=app.config.author)
     if pagename == app.config.root_doc:
         context["moe_part"] = "An executable textbook chapter"
+    if "body" in context:  # no line ends between a formula and its full stop
+        context["body"] = POINT_AFTER_MATH.sub(r'<span class="moe-keep">\1\2</span>', context["body"])
 
 
 def setup(app):
