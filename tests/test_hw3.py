@@ -4,11 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
+from homework_answers import earned, outcomes
 
-from moe_homework.check import called
 from moe_homework.hw3 import HOMEWORK
 from moe_homework.hw3.solutions import cache_hits, choose_bits, prefetched_time, split_step, token_bytes
-from moe_homework.run import run_tests
 from moe_lib.models import CATALOG
 from moe_lib.offload import lru_hit_rates, missed_bytes, sample_trace
 from moe_lib.offload import token_time as overlapped_time
@@ -17,31 +16,16 @@ from moe_lib.routing import zipf_inclusion
 MIXTRAL, QWEN = CATALOG["mixtral-8x7b"], CATALOG["qwen3-30b-a3b"]
 
 
-def earned(answers, variant=0):
-    """{question: points} that answers, a function for each name, earn."""
-    functions = {name: called(name, answers.get(name, lambda *_: None)) for name in HOMEWORK.functions}
-    outcomes = run_tests(HOMEWORK, functions, variant=variant)
-    return {question: sum(of.earned for of in outcomes if of.question == question)
-            for question in dict.fromkeys(of.question for of in outcomes)}
-
-
-def said(name, answer):
-    """The first line that a wrong answer to one question is told."""
-    functions = dict.fromkeys(HOMEWORK.functions, called(name, answer))
-    outcomes = run_tests(HOMEWORK, functions, question=HOMEWORK.functions[name].name)
-    return next(of.message for of in outcomes if of.message)
-
-
 @pytest.mark.parametrize("variant", range(4))
 def test_the_solutions_of_a_variant_earn_all_and_those_of_the_next_at_most_a_quarter(variant):
-    full = {question.name: question.points for question in HOMEWORK.questions if question.function}
-    assert earned(vars(HOMEWORK.solutions(variant)), variant) == full
-    last_year = earned(vars(HOMEWORK.solutions(variant + 1)), variant)
+    full = {question.name: question.points for question in HOMEWORK.functions.values()}
+    assert earned(HOMEWORK, vars(HOMEWORK.solutions(variant)), variant) == full
+    last_year = earned(HOMEWORK, vars(HOMEWORK.solutions(variant + 1)), variant)
     assert all(last_year[name] <= points / 4 for name, points in full.items())
 
 
 def test_stubs_earn_nothing():
-    assert set(earned({}).values()) == {0}
+    assert set(earned(HOMEWORK, {}).values()) == {0}
 
 
 def test_four_bits_with_a_scale_of_two_bytes_for_32_weights_are_four_and_a_half():
@@ -139,5 +123,6 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_typical_mistake_is_told_what_was_expected_and_what_came(mistake):
     name, answer, words = MISTAKES[mistake]
-    message = said(name, answer)
+    found = outcomes(HOMEWORK, {name: answer}, question=HOMEWORK.functions[name].name)
+    message = next(of.message for of in found if of.message)
     assert message.startswith(f"{name}(") and words in message

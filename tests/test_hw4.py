@@ -4,11 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
+from homework_answers import earned, outcomes
 
-from moe_homework.check import called
 from moe_homework.hw4 import HOMEWORK
 from moe_homework.hw4.solutions import best_layout, gpu_times, held_bytes, sent_bytes, share_spares
-from moe_homework.run import run_tests
 from moe_lib.balance import balance, copies_of, gpu_loads
 from moe_lib.hardware import DEVICES
 from moe_lib.models import CATALOG
@@ -22,31 +21,16 @@ PARTS = {"always_bytes": V3.active_params_read - 8 * V3.expert_params_all_layers
          "cache_bytes": V3.kv_bytes_per_sequence(8192)}
 
 
-def earned(answers, variant=0):
-    """{question: points} that answers, a function for each name, earn."""
-    functions = {name: called(name, answers.get(name, lambda *_: None)) for name in HOMEWORK.functions}
-    outcomes = run_tests(HOMEWORK, functions, variant=variant)
-    return {question: sum(of.earned for of in outcomes if of.question == question)
-            for question in dict.fromkeys(of.question for of in outcomes)}
-
-
-def said(name, answer):
-    """The first line that a wrong answer to one question is told."""
-    functions = dict.fromkeys(HOMEWORK.functions, called(name, answer))
-    outcomes = run_tests(HOMEWORK, functions, question=HOMEWORK.functions[name].name)
-    return next(of.message for of in outcomes if of.message)
-
-
 @pytest.mark.parametrize("variant", range(4))
 def test_the_solutions_of_a_variant_earn_all_and_those_of_the_next_at_most_a_quarter(variant):
-    full = {question.name: question.points for question in HOMEWORK.questions if question.function}
-    assert earned(vars(HOMEWORK.solutions(variant)), variant) == full
-    last_year = earned(vars(HOMEWORK.solutions(variant + 1)), variant)
+    full = {question.name: question.points for question in HOMEWORK.functions.values()}
+    assert earned(HOMEWORK, vars(HOMEWORK.solutions(variant)), variant) == full
+    last_year = earned(HOMEWORK, vars(HOMEWORK.solutions(variant + 1)), variant)
     assert all(last_year[name] <= points / 4 for name, points in full.items())
 
 
 def test_stubs_earn_nothing():
-    assert set(earned({}).values()) == {0}
+    assert set(earned(HOMEWORK, {}).values()) == {0}
 
 
 def test_without_spares_and_with_what_divides_a_gpu_holds_what_the_library_says():
@@ -151,5 +135,6 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_typical_mistake_is_told_what_was_expected_and_what_came(mistake):
     name, answer, words = MISTAKES[mistake]
-    message = said(name, answer)
+    found = outcomes(HOMEWORK, {name: answer}, question=HOMEWORK.functions[name].name)
+    message = next(of.message for of in found if of.message)
     assert message.startswith(f"{name}(") and words in message
