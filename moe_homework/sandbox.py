@@ -103,9 +103,11 @@ def bubblewrap(hidden=()):
     # What is not below a mounted folder is out of sight without a cover.
     covers = [path for path in covered if path not in mounts and not mounts.keys().isdisjoint(path.parents)]
     mounts |= dict.fromkeys([*covers, Path("/tmp"), HOME], "--tmpfs")
-    options = ["--unshare-all", "--die-with-parent", "--new-session", "--hostname", "homework"]
+    size = ["--size", str(64 << 20)] if "--size" in _options() else []  # of a file system in memory, from 0.7 on
+    options = ["--unshare-all", "--die-with-parent", "--new-session", "--hostname", "homework", "--cap-drop", "ALL"]
+    options += ["--unshare-user", "--disable-userns"] if "--disable-userns" in _options() else []  # from 0.8 on
     for path, kind in sorted(mounts.items(), key=lambda mount: len(mount[0].parts)):
-        options += [*_size(), kind, path] if kind == "--tmpfs" else [kind, path, path]
+        options += [*size, kind, path] if kind == "--tmpfs" else [kind, path, path]
     for path in map(Path, SYSTEM):
         if path.is_symlink():
             options += ["--symlink", os.readlink(path), path]
@@ -117,18 +119,18 @@ def bubblewrap(hidden=()):
         options += ["--ro-bind", project / name, INSIDE / name]
     library = Path(moe_lib.__file__).resolve().parent
     options += ["--ro-bind", library, INSIDE / "moe_lib", "--proc", "/proc", "--dev", "/dev"]
-    options += [*_size(), "--tmpfs", "/dev/shm"]
-    for path in (*covers, "/dev", "/"):
+    options += [*size, "--tmpfs", "/dev/shm"]
+    for path in (*covers, "/dev", "/proc", "/"):  # in /proc lie settings of the machine that root could write
         options += ["--remount-ro", path]
     options += ["--chdir", HOME]
     return ["bwrap", *map(str, options)]
 
 
 @functools.cache
-def _size():
-    """Options that bound a file system in memory, where this bubblewrap knows them (from 0.7 on)."""
+def _options():
+    """What this bubblewrap says of its options."""
     known = subprocess.run(["bwrap", "--help"], capture_output=True, text=True)
-    return ("--size", str(64 << 20)) if "--size" in known.stdout + known.stderr else ()
+    return known.stdout + known.stderr
 
 
 class Worker:
