@@ -4,7 +4,9 @@ import ast
 import json
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
+from urllib.parse import quote
 
 import nbformat
 
@@ -14,7 +16,7 @@ COPY = re.compile(r" ?\(\d+\)$")  # what a browser appends to a second download
 CELL_MARK = re.compile(r"^# ?(?:%%|In ?\[[ \d]*\]:).*$", re.MULTILINE)  # of editors, and of exported notebooks
 HEADING = re.compile(r"#+ q\d+\b", re.IGNORECASE)
 ANSWER = re.compile(r"\W*Your answer to (q\d+)\W*$", re.IGNORECASE)
-BLOCK = re.compile(r"\n\s*\n(?=[^\s#)\]}])")  # between two blank-line separated pieces of a program
+LONGEST_ANSWER = 20_000  # characters of an answer in words; a spreadsheet takes 32,767
 
 
 class Unreadable(ValueError):
@@ -63,6 +65,7 @@ def find(folder, notebook):
     files = {}
     for path in sorted(folder.rglob("*")):
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts[:-1])
+        hidden |= path.name.startswith("._")  # what macOS puts beside each file of a zip
         if path.suffix.lower() in ENDINGS and not hidden:
             files.setdefault(student_of(path, folder, notebook), []).append(path)
     if not files:
@@ -75,16 +78,17 @@ def find(folder, notebook):
 
 
 def student_of(path, folder, notebook):
-    """Name of the student who handed in a file of a folder.
+    """Name of the student who handed in a file of a folder; what cannot be printed is spelt with percent signs.
 
     >>> print(student_of(Path("in/ada (1).ipynb"), Path("in"), "hw1_coverage.ipynb"))
     ada
     >>> print(student_of(Path("in/ada/hw1_coverage.ipynb"), Path("in"), "hw1_coverage.ipynb"))
     ada
     """
-    stem = COPY.sub("", path.stem)
+    stem = COPY.sub("", path.stem) or path.stem
     inside = path.relative_to(folder).parts[:-1]
-    return inside[0] if inside and stem == Path(notebook).stem else stem
+    name = inside[0] if inside and stem == Path(notebook).stem else stem
+    return "".join(c if c.isprintable() else quote(c, safe="", errors="surrogateescape") for c in name)
 
 
 def read(path, homework):
@@ -107,7 +111,7 @@ def read(path, homework):
         size = path.stat().st_size
         if size > MOST_BYTES:
             raise Unreadable(f"the file is too large: {size / 1e6:.0f} MB, at most {MOST_BYTES / 1e6:.0f} MB are read")
-        text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+        text = _unix(path.read_bytes().decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise Unreadable("the file is not UTF-8 text") from None
     except OSError as error:
@@ -115,6 +119,11 @@ def read(path, homework):
     if not text.strip():
         raise Unreadable("the file is empty")
     return _script(text, homework) if path.suffix.lower() == ".py" else _notebook(text, homework)
+
+
+def _unix(text):
+    """Text whose lines all end as they do on Linux."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _script(text, homework):
@@ -131,11 +140,22 @@ def _statements(text):
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return BLOCK.split(text)
-    lines, starts = text.splitlines(keepends=True), []
+        return _blocks(text)
+    lines, starts = text.split("\n"), []
     for node in tree.body:
         starts.append(min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))]) - 1)
-    return ["".join(lines[a:b]) for a, b in zip(starts, [*starts[1:], len(lines)], strict=True)]
+    return ["\n".join(lines[a:b]) for a, b in pairwise([*starts, len(lines)])]
+
+
+def _blocks(text):
+    """Pieces of a program that begin after an empty line with a line that is not indented."""
+    blocks, after_empty = [[]], False
+    for line in text.split("\n"):
+        if after_empty and line and line[0] not in " \t#)]}":
+            blocks.append([])
+        blocks[-1].append(line)
+        after_empty = not line.strip()
+    return ["\n".join(lines) for lines in blocks]
 
 
 def _comments(text):
@@ -149,6 +169,8 @@ def _notebook(text, homework):
         raise Unreadable(f"the file is not a complete notebook: {error.msg} in line {error.lineno}") from None
     except (ValueError, RecursionError):
         raise Unreadable("the file is not a notebook") from None
+    if not isinstance(data, dict):
+        raise Unreadable("the file is not a notebook")
     try:
         cells = _cells(data)
     except Exception as error:  # a malformed notebook can fail in any way inside nbformat
@@ -163,21 +185,23 @@ def _notebook(text, homework):
 
 def _cells(data):
     """(kind, source) of each cell; notebooks before version 4 are converted first."""
-    if data.get("nbformat") != 4:
+    if data.get("nbformat", 4) < 4:
         data = nbformat.convert(nbformat.from_dict(data), 4)
     cells = []
     for cell in data["cells"]:
-        source = cell.get("source", "")
-        source = source if isinstance(source, str) else "".join(source)
-        cells.append((str(cell.get("cell_type")), source))
+        if isinstance(cell, dict):
+            cells.append((str(cell.get("cell_type")), _unix("".join(cell.get("source") or ""))))
     return cells
 
 
 def _language(data):
     """Language of a notebook's kernel in small letters, "" where it does not say."""
-    metadata = data.get("metadata", {})
-    named = [metadata.get("kernelspec", {}).get("language"), metadata.get("language_info", {}).get("name")]
-    return next((name.lower() for name in named if isinstance(name, str) and name), "").removeprefix("i")
+    match data.get("metadata"):
+        case {"kernelspec": {"language": str(name)}} if name:
+            return name.lower().removeprefix("i")
+        case {"language_info": {"name": str(name)}}:
+            return name.lower().removeprefix("i")
+    return ""
 
 
 def _words(texts, homework):
@@ -193,7 +217,14 @@ def _words(texts, homework):
             into = answers.get(mark[1].lower()) if mark else None
         elif into is not None:
             into.append(line)
-    return {name: "\n".join(lines).strip() for name, lines in answers.items()}
+    return {name: _readable("\n".join(lines).strip()) for name, lines in answers.items()}
+
+
+def _readable(text):
+    """Text without control characters, cut where it is too long to be read."""
+    more = f"\n... ({len(text):,} characters in all)" if len(text) > LONGEST_ANSWER else ""
+    kept = (c if c.isprintable() or c in "\n\t" else " " if c.isspace() else "" for c in text[:LONGEST_ANSWER])
+    return "".join(kept) + more
 
 
 def _variant(cells):
