@@ -1,9 +1,12 @@
 """Homework 3: the reference solutions against other routes to the same numbers, and what a wrong answer is told."""
 
 import itertools
+import re
 
+import nbformat
 import numpy as np
 import pytest
+from conftest import ROOT
 from homework_answers import earned, outcomes
 
 from moe_homework.hw3 import HOMEWORK
@@ -126,3 +129,15 @@ def test_a_typical_mistake_is_told_what_was_expected_and_what_came(mistake):
     found = outcomes(HOMEWORK, {name: answer}, question=HOMEWORK.functions[name].name)
     message = next(of.message for of in found if of.message)
     assert message.startswith(f"{name}(") and words in message
+
+
+def test_the_answer_in_words_on_the_page_of_solutions_is_about_the_table_of_the_notebook(capsys):
+    cells = nbformat.read(ROOT / "notebooks" / "homework" / HOMEWORK.notebook, as_version=4).cells
+    exec(next(cell.source for cell in cells if cell.id == "q6-table"), {"np": np})
+    measured, bound = np.array(re.findall(r"(\d+) ms .* (\d+) ms", capsys.readouterr().out), float).T
+    said = (ROOT / "book" / "homework_solutions.md").read_text(encoding="utf-8").replace("\n  ", "")
+    assert "{:.0f}, {:.0f}, {:.0f} and {:.0f} % of their".format(*100 * bound / measured) in said
+    assert "{:.0f}, {:.0f}, {:.0f} and {:.0f} ms: they".format(*measured - bound) in said
+    assert "from {:.0f} to {:.0f} ms, the measured time only from {:,.0f} to {:.0f} ms".format(
+        *bound[[0, 2]], *measured[[0, 2]]) in said
+    assert f"saves {measured[2] - measured[3]:.0f} ms" in said

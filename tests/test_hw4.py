@@ -1,9 +1,12 @@
 """Homework 4: the reference solutions against other routes to the same numbers, and what a wrong answer is told."""
 
 import itertools
+import re
 
+import nbformat
 import numpy as np
 import pytest
+from conftest import ROOT
 from homework_answers import earned, outcomes
 
 from moe_homework.hw4 import HOMEWORK
@@ -138,3 +141,16 @@ def test_a_typical_mistake_is_told_what_was_expected_and_what_came(mistake):
     found = outcomes(HOMEWORK, {name: answer}, question=HOMEWORK.functions[name].name)
     message = next(of.message for of in found if of.message)
     assert message.startswith(f"{name}(") and words in message
+
+
+def test_the_answer_in_words_on_the_page_of_solutions_is_about_the_table_of_the_notebook(capsys):
+    cells = nbformat.read(ROOT / "notebooks" / "homework" / HOMEWORK.notebook, as_version=4).cells
+    exec(next(cell.source for cell in cells if cell.id == "q6-table"), {"np": np})
+    rows = [re.findall(r" ([\d.]+)", line) for line in capsys.readouterr().out.splitlines()]
+    batch, tp8, dp8 = rows
+    said = (ROOT / "book" / "homework_solutions.md").read_text(encoding="utf-8").replace("\n  ", "")
+    for sequences in "3", "40":
+        at = batch.index(sequences)
+        assert f"{tp8[at]} against {dp8[at]} ms for {sequences}" in said
+    assert f"{dp8[6]} against {tp8[6]} ms for 200" in said and abs(float(tp8[5]) - float(dp8[5])) < 0.2
+    assert f"{tp8[7]} and {dp8[7]} ms" in said and f"holds {tp8[8]} " in said and f"holds {int(dp8[8]):,}" in said
