@@ -5,6 +5,7 @@ import sys
 
 # A submission named json.py in the folder where this is called must not be what the grader imports.
 sys.path[:] = [entry for entry in sys.path if entry and os.path.realpath(entry) != os.path.realpath(os.getcwd())]
+os.environ["PYTHONSAFEPATH"] = "1"  # nor what the processes import that it starts
 
 import argparse  # noqa: E402
 from pathlib import Path  # noqa: E402

@@ -3,6 +3,7 @@
 import hashlib
 import multiprocessing
 import os
+import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
@@ -11,6 +12,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from . import report
+from .check import called
 from .expect import Stopped, answering, one_line
 from .homework import HERE, load
 from .report import Grade
@@ -20,7 +22,7 @@ from .submissions import Unreadable, find, read
 
 UNISOLATED = "graded without isolation (--trust): the submission could read and change what the grader can"
 AS_USER = "graded without bubblewrap (--trust), as the user {}: the submission could read and change what that user can"
-TASKS_PER_PROCESS = 50  # then a fresh one, so that memory stays flat
+MOST_REMARKS = 5  # of cells that stopped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +95,8 @@ def grade_one(plan, student, path, older=()):
     try:
         content = read(path, homework)
     except Unreadable as error:
-        nothing = _all_failed(homework, plan, str(error))
-        return Grade(student=student, file=path.name, outcomes=nothing, words={}, remarks=(*remarks, str(error)))
+        why = one_line(str(error))
+        return _grade(student, path, _all_failed(homework, plan, why), {}, [*remarks, why])
     if content.variant not in (None, plan.variant):
         remarks.append(f"the notebook is of variant {content.variant}, and was graded as variant {plan.variant}")
     submission = Submission(content.cells, plan.limits, plan.command, plan.user)
@@ -103,14 +105,21 @@ def grade_one(plan, student, path, older=()):
         outcomes = run_tests(homework, functions, seed=plan.seed, variant=plan.variant, extra=plan.tests)
     finally:
         submission.close()
-    for number, fault in sorted(submission.faults.items()):
+    for number, fault in sorted(submission.faults.items())[:MOST_REMARKS]:
         remarks.append(fault if fault.startswith("cell ") else f"cell {number + 1} stopped: {fault}")
-    remarks = tuple(one_line(remark) for remark in remarks)
-    return Grade(student=student, file=path.name, outcomes=tuple(outcomes), words=content.words, remarks=remarks)
+    if len(submission.faults) > MOST_REMARKS:
+        remarks.append(f"{len(submission.faults) - MOST_REMARKS} more cells stopped")
+    return _grade(student, path, outcomes, content.words, remarks)
+
+
+def _grade(student, path, outcomes, words, remarks):
+    remarks = tuple(map(one_line, remarks))
+    return Grade(student=student, file=one_line(path.name), outcomes=tuple(outcomes), words=words, remarks=remarks)
 
 
 def _all_failed(homework, plan, why):
     """Outcomes of a submission that cannot be read: every test fails for the same reason."""
+
     def ask(arguments, named):
         raise Stopped(why)
 
@@ -147,12 +156,19 @@ def grade(plan, submissions, out, *, jobs=None, fresh=False, progress=True):
         If this machine cannot isolate submissions and `plan.trust` is not set.
     FileNotFoundError
         If there is nothing to grade.
+    RuntimeError
+        If the tests cannot be run, or the reference solutions do not pass them; nothing is graded then. Also after all
+        else is graded, if that of a submission failed.
+    ValueError
+        If points that a person filled in cannot be read.
     """
     homework, out = load(plan.homework), Path(out)
     handed = find(submissions, homework.notebook)
+    report.given_points(out, homework)  # a fault in them is said before the work, not after it
+    _check_tests(homework, plan)
     check_isolation(plan.command, plan.user)
     out.mkdir(parents=True, exist_ok=True)
-    grades, waiting = {}, []
+    grades, waiting, failed = {}, [], {}
     for one in handed:
         kept = None if fresh else report.kept(out, one, plan)
         if kept:
@@ -167,7 +183,13 @@ def grade(plan, submissions, out, *, jobs=None, fresh=False, progress=True):
             try:
                 for done in as_completed(running):
                     one = running[done]
-                    grades[one.student] = done.result()
+                    try:
+                        grades[one.student] = done.result()
+                    except BrokenProcessPool:
+                        raise
+                    except Exception as error:  # a fault of ours, which costs the others nothing and is raised below
+                        failed[one.student] = error
+                        continue
                     report.write_student(out, homework, plan, one, grades[one.student])
                     bar.update()
             except BaseException:
@@ -178,9 +200,26 @@ def grade(plan, submissions, out, *, jobs=None, fresh=False, progress=True):
     finally:
         done = [grades[one.student] for one in handed if one.student in grades]
         report.write_class(out, homework, done)
+    for student, error in failed.items():
+        what = f"{len(failed)} of {len(handed)} submissions could not be graded, {student!r} the first of them"
+        raise RuntimeError(f"{what}: {type(error).__name__}: {error}") from error
     return done
+
+
+def _check_tests(homework, plan):
+    """RuntimeError unless the tests run, and the reference solutions pass them."""
+    functions = {name: called(name, function) for name, function in vars(homework.solutions(plan.variant)).items()}
+    for outcome in run_tests(homework, functions, seed=plan.seed, variant=plan.variant, extra=plan.tests):
+        if outcome.message:
+            raise RuntimeError(f"the reference solution fails the test {outcome.title!r}: {outcome.message}")
 
 
 def _pool(jobs):
     context = multiprocessing.get_context("spawn")  # a fork would copy the grader's threads and files
-    return ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=TASKS_PER_PROCESS)
+    return ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with_grader)
+
+
+def _end_with_grader():
+    """End this process, and with it the submission at hand, as soon as the grader is gone."""
+    grader = multiprocessing.parent_process()
+    threading.Thread(target=lambda: (grader.join(), os._exit(1)), daemon=True).start()

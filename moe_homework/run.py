@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from .expect import Wrong, one_line
+from .expect import one_line
 
 UNUSED = ("cacheprovider", "faulthandler", "logging", "terminal")  # plugins of pytest itself
 OPTIONS = ["-c", os.devnull, "--assert=plain", "--capture=no", "--noconftest", *(f"-pno:{name}" for name in UNUSED)]
@@ -111,11 +111,11 @@ class _Graded:
         report = yield
         if call.when == "call":
             error = call.excinfo and call.excinfo.value
-            if error and not isinstance(error, Wrong):
+            if error and not isinstance(error, AssertionError):
                 self.faults.append(f"{item.name}: {call.excinfo.exconly()}")
             title = one_line(item.function.__doc__ or item.name.removeprefix("test_").replace("_", " ")).rstrip(".")
             points = item.get_closest_marker("points").args[0]
-            message = one_line(str(error)) or "wrong" if error else ""
+            message = one_line(str(error)) or f"this does not hold: {title}" if error else ""
             self.outcomes.append(Outcome(question=self.question_of(item), title=title, points=points, message=message))
         elif call.excinfo:
             self.faults.append(f"{item.name}: {call.excinfo.exconly()}")
