@@ -5,6 +5,7 @@ filter rows that Python computed beforehand. Both come from the same tables and 
 settings.
 """
 
+import base64
 import html
 import inspect
 import itertools
@@ -149,10 +150,30 @@ class TwoFaces:
         drawn = vl_convert.vega_to_svg({**self._compiled, "data": data, "signals": signals})
         return drawn.replace("<svg ", f'<svg role="img" aria-label="{html.escape(spec["description"])}" ', 1)
 
+    def numbers(self, **chosen):
+        """The rows behind the live figure for one setting: {data set name: pandas DataFrame}, a line for each point.
+
+        >>> from moe_lib.controls import workshop
+        >>> print(workshop().numbers(model="deepseek-v3", precision="bf16", device="h200", batch=64)["ridge"])
+            ridge
+        0  206.04
+        """
+        import pandas as pd  # half a second, and only who opens the table needs it
+
+        held = {}
+        for name, rows in self.tables({key: [value] for key, value in chosen.items()}).items():
+            frame = pd.DataFrame(rows)
+            lists = [column for column in frame if len(frame) and isinstance(frame[column].iloc[0], list)]
+            frame = frame.explode(lists, ignore_index=True) if lists else frame
+            held[name] = frame.drop(columns=[column for column in frame if column == "key" or column in chosen
+                                             and (frame[column] == chosen[column]).all()])
+        return held
+
     def live(self):
         """The ipywidgets face."""
         inputs = {choice.name: _input(choice) for choice in self.choices}
-        tiles, picture, message = widgets.HTML(), widgets.HTML(), widgets.HTML()
+        tiles, picture, message, table = widgets.HTML(), widgets.HTML(), widgets.HTML(), widgets.HTML()
+        fold = widgets.Accordion([table], titles=("Show the numbers",), selected_index=None)
 
         def recompute(_=None):
             chosen = {name: control.value for name, control in inputs.items()}
@@ -160,6 +181,13 @@ class TwoFaces:
             picture.value = self.svg(**chosen)
             for choice in self.choices:
                 inputs[choice.name].disabled = choice.is_idle(chosen)
+            show_numbers()
+
+        def show_numbers(_=None):
+            if fold.selected_index is not None:
+                table.value = _numbers_html(self.numbers(**{name: control.value for name, control in inputs.items()}))
+
+        fold.observe(show_numbers, "selected_index")
 
         rows = []
         for choice in self.choices:
@@ -172,7 +200,7 @@ class TwoFaces:
                 parts.append(_upload_button(choice, control, self.add_model, message))
             rows.append(widgets.HBox(parts, layout={"flex_flow": "row wrap", "align_items": "center"}))
         recompute()
-        return widgets.VBox([*rows, message, tiles, picture])
+        return widgets.VBox([*rows, message, tiles, picture, fold])
 
     def _repr_mimebundle_(self, include=None, exclude=None, **_):
         said = self.readout(**{choice.name: choice.start for choice in self.choices})
@@ -193,15 +221,18 @@ def _bound_params(choice):
 
 
 def _input(choice):
-    options = choice.live_options()
+    options, tooltip = choice.live_options(), choice.label  # a screen reader's name for the input
     if choice.kind == "menu":
-        return widgets.Dropdown(options=options, value=choice.start, layout={"width": "22em"})
+        return widgets.Dropdown(options=options, value=choice.start, tooltip=tooltip, layout={"width": "22em"})
     if choice.kind == "radio":
-        return widgets.ToggleButtons(options=options, value=choice.start, style={"button_width": "auto"})
+        tooltips = [f"{choice.label}: {label}" for label, _ in options]
+        return widgets.ToggleButtons(options=options, value=choice.start, tooltips=tooltips,
+                                     style={"button_width": "auto"})
     if choice.kind == "slider":
         return widgets.SelectionSlider(options=options, value=choice.start, layout={"width": "24em"})
     values = list(choice.options.values())
-    return widgets.BoundedIntText(value=choice.start, min=min(values), max=max(values), layout={"width": "7em"})
+    return widgets.BoundedIntText(value=choice.start, min=min(values), max=max(values), tooltip=tooltip,
+                                  layout={"width": "7em"})
 
 
 def _log_slider(number):
@@ -256,7 +287,8 @@ class Prediction:
     def live(self):
         """The ipywidgets face."""
         said = {key: html.escape(str(value)) for key, value in self.asked.items()}
-        guess, commit = widgets.FloatText(layout={"width": "9em"}), widgets.Button(description="Commit")
+        guess = widgets.FloatText(tooltip="Your prediction", layout={"width": "9em"})
+        commit = widgets.Button(description="Commit")
         answer = widgets.HTML()
 
         def reveal(_):
@@ -306,3 +338,15 @@ def _tiles_html(readout):
     said = {html.escape(label): html.escape(text).replace("+", "+<wbr>") for label, text in readout.items()}
     tiles = "".join(f"<div><dt>{label}</dt><dd>{text}</dd></div>" for label, text in said.items())
     return f'<style>{STYLE}</style><dl class="moe-tiles" aria-live="polite">{tiles}</dl>'
+
+
+def _numbers_html(frames, most=200):
+    """Tables of at most `most` rows each, and a link that saves all of a data set as CSV."""
+    parts = []
+    for name, frame in frames.items():
+        file = base64.b64encode(frame.to_csv(index=False).encode()).decode()
+        many = f" The first {most} of {len(frame):,} rows; the file has all." if len(frame) > most else ""
+        link = f'<a download="{name}.csv" href="data:text/csv;base64,{file}">Download CSV</a>'
+        words = frame.head(most).to_html(index=False, border=0, float_format="{:,.4g}".format)
+        parts.append(f"<p><strong>{html.escape(name)}</strong>.{many} {link}</p>{words}")
+    return "".join(parts)

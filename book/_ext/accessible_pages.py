@@ -26,7 +26,7 @@ def head_tables(body):
     >>> print(head_tables('<th class="head stub"><p></p></th><th class="head"><p>A</p></th><th class="stub">b</th>'))
     <td></td><th scope="col" class="head"><p>A</p></th><th scope="row" class="stub">b</th>
     """
-    body = re.sub(r'<th class="head[^"]*">(<p>\s*</p>)?\s*</th>', "<td></td>", body)
+    body = re.sub(r'<th class="(?:head|stub)[^"]*">(<p>\s*</p>)?\s*</th>', "<td></td>", body)
     for kind, scope in (("head", "col"), ("stub", "row")):
         body = body.replace(f'<th class="{kind}', f'<th scope="{scope}" class="{kind}')
     return body
@@ -56,15 +56,33 @@ def list_references(body):
     return body.replace('role="doc-biblioentry"', 'role="listitem"')
 
 
+def name_folded_code(body):
+    """Folded code has a name that hides its words, "Show the code": the words are the better name."""
+    return body.replace(' aria-label="Toggle hidden content"', "")
+
+
+def name_folded_pages(contents):
+    """In the list of pages, what unfolds the pages below another has no name: it gets that of the page.
+
+    >>> print(name_folded_pages('<a href="a.html">A page</a><details><summary><i></i></summary></details>'))
+    <a href="a.html">A page</a><details><summary aria-label="Pages of A page"><i></i></summary></details>
+    """
+    pattern = re.compile(r"(>\s*([^<>]*?)\s*</a>\s*<details[^>]*>\s*<summary)>")
+    return pattern.sub(r'\1 aria-label="Pages of \2">', str(contents))
+
+
 def mend(app, pagename, templatename, context, doctree):
-    """Mend the body of a page."""
+    """Mend a page: its body, and the list of pages beside it."""
     if "body" in context:
-        context["body"] = list_references(name_table_frames(head_tables(context["body"])))
+        context["body"] = name_folded_code(list_references(name_table_frames(head_tables(context["body"]))))
+    if "generate_toctree_html" in context:
+        make = context["generate_toctree_html"]
+        context["generate_toctree_html"] = lambda *args, **options: name_folded_pages(make(*args, **options))
 
 
 def setup(app):
     """Register the hooks and the style that all pages share: focus, motion, forced colours."""
     app.add_css_file("accessible.css", priority=950)
     app.connect("doctree-read", name_rows)
-    app.connect("html-page-context", mend)
+    app.connect("html-page-context", mend, priority=950)  # after the theme's own
     return {"parallel_read_safe": True, "parallel_write_safe": True}

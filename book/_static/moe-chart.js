@@ -223,7 +223,7 @@
     const name = el.getAttribute("aria-label");
     const words = (spec.description ?? "").replace(name, "").replace(/^[.:;]\s*/, ""); // the name says the rest
     if (words) make(el, "p", { class: "moe-unseen", id: `${el.id}-words` }, words);
-    const form = choices.length ? make(el, "form", { class: "moe-inputs", autocomplete: "off", role: "group", "aria-label": "Settings of the figure" }) : null;
+    const form = choices.length ? make(el, "form", { class: "moe-inputs", autocomplete: "off" }) : null;
     form?.addEventListener("submit", (event) => event.preventDefault());
     const tiles = readouts.length ? make(el, "dl", { class: "moe-tiles" }) : null;
     const cells = readouts.map(({ label }) => {
@@ -272,7 +272,7 @@
       if (width < NARROW) fitted.config = { ...fitted.config, legend: { ...fitted.config?.legend, direction: "vertical", columns: 1 } };
       const ours = Object.fromEntries(choices.map((choice) => [signalOf(choice), valueOf(choice)]));
       fitted.params = (fitted.params ?? []).map((param) => (param.name in ours ? { name: param.name, value: ours[param.name] } : param));
-      fitted.config = { ...fitted.config, aria: false }; // one picture with a name and a table, not a thousand named marks
+      fitted.config = { ...fitted.config, aria: false, mark: { ...fitted.config?.mark, aria: false } }; // one picture with a name and a table, not a thousand named marks
       delete fitted.$schema; // the file says version 5 for JupyterLab's sake; it is valid in both
       view?.finalize();
       ({ view } = await vegaEmbed(plot, fitted, { mode: "vega-lite", actions: false, renderer: "svg" }));

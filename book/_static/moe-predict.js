@@ -12,15 +12,17 @@
   document.querySelectorAll("form.moe-predict").forEach((form) => {
     const input = form.querySelector("input");
     const answer = form.querySelector(".answer");
+    const button = form.querySelector("button");
     form.addEventListener("submit", (event) => {
       event.preventDefault();
+      if (input.readOnly) return;
       if (input.value === "") return input.focus();
       const guess = Number(input.value);
       const computed = Number(form.dataset.answer);
       form.querySelector(".verdict").textContent = `You said ${guess.toLocaleString("en")}. ${verdict(guess, computed)}`;
       answer.hidden = false;
       input.readOnly = true;
-      form.querySelector("button").disabled = true;
+      button.setAttribute("aria-disabled", "true"); // not disabled: a keyboard would lose its place
     });
   });
 })();

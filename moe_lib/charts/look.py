@@ -7,12 +7,13 @@ VEGALITE = "application/vnd.vegalite.v5+json"
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"  # a name, never fetched
 WIDTH, HEIGHT = 640, 300
 
-# One meaning each, in every figure. At least 3:1 against the light and the dark page; told apart without colour vision.
-MOE, DENSE, LIMIT, MEASURED = "#2F82C4", "#C4622D", "#9466C4", "#1B8A6B"
-CACHE, ALWAYS = "#B8860B", "#B0447C"  # keys and values, what every token reads; elsewhere a second and third model
+# One meaning each, in every figure. At least 3:1 against the light and the dark page, and told apart by readers who do
+# not see red or green: any two lie 15 CIELAB units apart then (tests/test_accessibility.py).
+MOE, DENSE, LIMIT, MEASURED = "#2F82C4", "#BD5C29", "#9179F1", "#138365"
+CACHE, ALWAYS = "#B88509", "#A54788"  # keys and values, what every token reads; elsewhere a second and third model
 SERIES = [MOE, DENSE, LIMIT, MEASURED, CACHE, ALWAYS]
 HEAT = "viridis"  # a quantity shown as colour
-MUTED = "#7D8590"  # what is idle, illegal or past
+MUTED = "#8E8F98"  # what is idle, illegal or past
 SPREAD = [MOE, CACHE, ALWAYS, MUTED]  # layouts or numbers of nodes, side by side
 
 
