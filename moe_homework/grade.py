@@ -168,9 +168,10 @@ def grade(plan, submissions, out, *, jobs=None, fresh=False, progress=True):
     _check_tests(homework, plan)
     check_isolation(plan.command, plan.user)
     out.mkdir(parents=True, exist_ok=True)
-    grades, waiting, failed = {}, [], {}
+    grades, waiting, failed, marks = {}, [], {}, {}
     for one in handed:
-        kept = None if fresh else report.kept(out, one, plan)
+        marks[one.student] = report.fingerprint(one, plan)
+        kept = None if fresh else report.kept(out, one, marks[one.student])
         if kept:
             grades[one.student] = kept
         else:
@@ -190,7 +191,7 @@ def grade(plan, submissions, out, *, jobs=None, fresh=False, progress=True):
                     except Exception as error:  # a fault of ours, which costs the others nothing and is raised below
                         failed[one.student] = error
                         continue
-                    report.write_student(out, homework, plan, one, grades[one.student])
+                    report.write_student(out, homework, marks[one.student], grades[one.student])
                     bar.update()
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)

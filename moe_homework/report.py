@@ -1,6 +1,8 @@
 """What a lecturer and a student get: a table of points, a chart, files for Gradescope, feedback in Markdown."""
 
 import csv
+import hashlib
+import io
 import json
 import os
 import re
@@ -12,7 +14,10 @@ from urllib.parse import quote
 from .run import Outcome
 
 BY_HAND = "words.csv"  # answers that a person reads; the points that are filled in there are kept
+WORDS = ["student", "question", "points", "of", "answer", "note"]
 RESULTS = "results.json"
+LONGEST_NAME = 50  # characters of a folder's name, each of up to 4 bytes; 255 bytes are possible
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # what a spreadsheet takes for one's beginning
 SHARES = ["all", "some", "none"]  # of a question's points
 
 
@@ -46,13 +51,18 @@ def folder_of(out, student):
 
     >>> print(folder_of("out", "ada").as_posix(), folder_of("out", "..").as_posix())
     out/students/ada out/students/%2E%2E
+
+    A long name is cut, and a number that is its own takes the place of the rest.
     """
     safe = "".join(c if c.isalnum() or c in " _-." else quote(c, safe="") for c in student)
     safe = safe.replace(".", "%2E") if safe.startswith(".") or safe.endswith((".", " ")) else safe
-    return Path(out, "students", safe[:100])
+    if len(safe) > LONGEST_NAME:
+        safe = f"{safe[:LONGEST_NAME]}-{hashlib.sha256(student.encode()).hexdigest()[:16]}"
+    return Path(out, "students", safe)
 
 
-def _fingerprint(handed, plan):
+def fingerprint(handed, plan):
+    """Of all that a grade depends on: equal means graded already."""
     try:
         content = handed.path.read_bytes() if handed.path.is_file() and handed.path.stat().st_size < 64 << 20 else b""
     except OSError:
@@ -60,11 +70,11 @@ def _fingerprint(handed, plan):
     return plan.digest(content + repr([handed.path.name, *(path.name for path in handed.older)]).encode())
 
 
-def kept(out, handed, plan):
-    """The grade that an earlier run of the same plan wrote for the same files, or None."""
+def kept(out, handed, mark):
+    """The grade that an earlier run wrote with the same fingerprint `mark`, or None."""
     try:
         data = json.loads((folder_of(out, handed.student) / RESULTS).read_text(encoding="utf-8"))["extra_data"]
-        if data["fingerprint"] != _fingerprint(handed, plan):
+        if data["fingerprint"] != mark:
             return None
         outcomes = tuple(Outcome(**outcome) for outcome in data["outcomes"])
     except (OSError, ValueError, KeyError, TypeError):  # not there, or not one of ours
@@ -73,12 +83,15 @@ def kept(out, handed, plan):
     return Grade(student=handed.student, file=data["file"], outcomes=outcomes, words=data["words"], remarks=remarks)
 
 
-def write_student(out, homework, plan, handed, grade):
-    """Write `results.json` in Gradescope's form and `feedback.md` into a student's folder."""
-    folder = folder_of(out, handed.student)
+def write_student(out, homework, mark, grade):
+    """Write `results.json` in Gradescope's form and `feedback.md` into a student's folder.
+
+    `mark` is the fingerprint that the submission had before it was graded.
+    """
+    folder = folder_of(out, grade.student)
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / "feedback.md", feedback(homework, grade))
-    kept = {"fingerprint": _fingerprint(handed, plan), "file": grade.file, "words": grade.words}
+    kept = {"fingerprint": mark, "file": grade.file, "words": grade.words}
     kept |= {"remarks": grade.remarks, "outcomes": [asdict(outcome) for outcome in grade.outcomes]}
     results = gradescope(homework, grade) | {"extra_data": kept}
     _write(folder / RESULTS, json.dumps(results, indent=1, ensure_ascii=False) + "\n")  # last: it says that all is done
@@ -196,32 +209,48 @@ def _note(homework, grade, given):
 def given_points(out, homework):
     """{(student, question): points} that a person filled in; ValueError where they are no points of the question."""
     path, given = Path(out, BY_HAND), {}
-    if path.is_file():
-        with open(path, encoding="utf-8", newline="") as file:
-            for number, row in enumerate(csv.DictReader(file), start=2):
-                if not (row.get("points") or "").strip():
-                    continue
-                try:
-                    points, most = float(row["points"]), homework.question(row["question"]).points
-                except (ValueError, KeyError):
-                    what = f"{row.get('points')!r} for {row.get('question')!r}"
-                    raise ValueError(f"{path}, line {number}: {what} are no points of {homework.name}") from None
-                if not 0 <= points <= most:
-                    raise ValueError(f"{path}, line {number}: points must be in 0..{most}, not {points:g}")
-                given[row["student"].removeprefix("'"), row["question"]] = points
+    for number, row in enumerate(_read_words(path), start=2):
+        if not (row["points"] or "").strip():
+            continue
+        try:
+            points, most = float(row["points"].replace(",", ".")), homework.question(row["question"]).points
+        except ValueError:
+            what = f"{row['points']!r} for {row['question']!r}"
+            raise ValueError(f"{path}, row {number}: {what} are no points of {homework.name}") from None
+        if not 0 <= points <= most:
+            raise ValueError(f"{path}, row {number}: points must be in 0..{most}, not {points:g}")
+        given[_text(row["student"]), row["question"]] = points
     return given
 
 
+def _read_words(path):
+    """Rows of the answers in words, as a spreadsheet may have saved them again."""
+    if not path.is_file():
+        return []
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        separator = max(",;\t", key=text.partition("\n")[0].count)
+        rows = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=separator))
+    except (UnicodeDecodeError, csv.Error):
+        raise ValueError(f"{path} cannot be read: save it as CSV in UTF-8") from None
+    if rows and not {*WORDS} <= rows[0].keys():
+        raise ValueError(f"{path} must have the columns {', '.join(WORDS)}")
+    return rows
+
+
 def _write_words(out, homework, grades, given):
-    """Write the answers in words, with the points that were filled in."""
+    """Write the answers in words, with the points that were filled in; rows with points of other students stay."""
     asked = [question for question in homework.questions if question.function is None]
-    table = [["student", "question", "points", "of", "answer", "note"]]
+    table, graded = [WORDS], {grade.student for grade in grades}
     for grade in grades:
         for question in asked:
             points = _number(given.get((grade.student, question.name), ""))
             answer = grade.words.get(question.name, "")
             note = "; ".join(grade.remarks)
             table.append([_cell(grade.student), question.name, points, question.points, _cell(answer), _cell(note)])
+    for row in _read_words(Path(out, BY_HAND)):
+        if (row["points"] or "").strip() and _text(row["student"]) not in graded:
+            table.append([row[column] for column in WORDS])
     _write_table(Path(out, BY_HAND), table)
 
 
@@ -242,7 +271,12 @@ def _cell(text):
     >>> print(_cell("=1+1"))
     '=1+1
     """
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+    return f"'{text}" if text.startswith(FORMULA) else text
+
+
+def _text(cell):
+    """The text that `_cell` made a cell of; a name such as 't Hooft is as it was."""
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell
 
 
 def chart(homework, grades):
@@ -259,7 +293,8 @@ def chart(homework, grades):
         label = f"{question.name} {question.function} ({possible[question.name]:g})"
         for rank, name in enumerate(SHARES):
             rows.append({"question": label, "points": name, "students": counts[name], "rank": rank})
-    subtitle = ["graded without isolation"] if any("--trust" in remark for remark in grades[0].remarks) else []
+    trusted = any(remark.startswith("graded without") for remark in grades[0].remarks)
+    subtitle = ["graded without isolation"] if trusted else []
     title = alt.TitleParams(f"{homework.name}: {len(grades)} submissions", subtitle=subtitle, anchor="start")
     colours = alt.Scale(domain=SHARES, range=[look.MEASURED, look.CACHE, look.MUTED])
     bars = alt.Chart(alt.Data(values=rows), title=title, width=480, height=alt.Step(32)).mark_bar()
