@@ -26,7 +26,7 @@ class Constant:
     """A number in the text of a question, which a variant changes.
 
     `choices[0]` stands in the notebook as it is committed. Each of the `phrases`, with "{}" for the number, occurs in
-    the notebook; together they are all the places where the number stands. No argument of a question has the name of a constant.
+    the notebook; together they are all the places where the number stands. No argument of a question is called alike.
     """
 
     name: str
