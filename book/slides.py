@@ -7,6 +7,7 @@ reveal.js beside them, and open from disk.
 
 import copy
 import html
+import json
 import os
 import re
 import shutil
@@ -23,8 +24,10 @@ SITE = HERE.parent / "_build" / "html"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 REVEAL = ("dist/reveal.js", "dist/reveal.css", "plugin/notes/notes.js", "LICENSE")
 NOTES = re.compile(r"notes (\d+(?:\.\d+)?) min:(.*)", re.DOTALL)
+ON_SLIDE = {"slide", "slide-more", "fragment"}
 MARK = re.compile(r"cell\b.*|(?:slide|slide-more|slide-end|fragment)(?: *: *(?P<title>.+))?")
 PAGE_ONLY = ".headerlink, .copybtn, details.hide, .solution, .moe-computed, .moe-library"
+HIGHEST, HIGHEST_WITH_INPUTS = 410, 220  # px of a figure's plot, before deck.js zooms it to fill the slide
 SCRIPTS = re.compile(r"mathjax|vega-embed|moe-chart|moe-predict", re.IGNORECASE)
 
 
@@ -72,10 +75,12 @@ def read_slides(article):
     step, own = None, ""  # the fragment that it joins; a slide's own heading
     for node in flow(article):
         words, title = _marks(node)
+        if "cell" in _classes(node) and words.isdisjoint(ON_SLIDE):
+            continue  # a heading given before it is for a figure after it
         if words is not None:
             own = title or (own if due else "")
-            due = "slide" in words or (due and not words.isdisjoint({"slide-more", "fragment"}))
-            shown = due or not words.isdisjoint({"slide-more", "fragment"})
+            shown = not words.isdisjoint(ON_SLIDE)
+            due = "slide" in words or (due and shown)
             step = BeautifulSoup('<div class="fragment"></div>', "html.parser").div if "fragment" in words else None
         said = NOTES.fullmatch(node.strip()) if isinstance(node, Comment) else None
         if node.name in ("h2", "h3"):
@@ -84,7 +89,7 @@ def read_slides(article):
             slides[0].body.append(_lifted(node))
         elif said or (shown and isinstance(node, Tag) and node.name != "h1" and not node.css.match(PAGE_ONLY)):
             if due:
-                slides.append(Slide(heading=own or heading, opens=bool(own) or heading != slides[-1].heading))
+                slides.append(Slide(heading=own or heading, opens=(own or heading) not in {slide.heading for slide in slides}))
                 due, own = False, ""
             if said:
                 slides[-1].minutes += float(said[1])
@@ -117,6 +122,12 @@ def _lifted(node):
     """A copy of a block without what belongs to the page alone, and without code that has an output to show."""
     block = copy.copy(node)
     show_code = "tag_slide-code" in _classes(node) or not node.select_one(".cell_output")
+    for script in block.select("script[data-chart]"):
+        spec = json.loads(script.string)
+        if "height" in spec:
+            highest = HIGHEST_WITH_INPUTS if spec.get("usermeta", {}).get("choices") else HIGHEST
+            spec["height"] = min(spec["height"], highest)
+            script.string = json.dumps(spec, separators=(",", ":")).replace("<", "\\u003c")
     for part in block.select(PAGE_ONLY if show_code else f"{PAGE_ONLY}, .cell_input"):
         part.decompose()
     return block

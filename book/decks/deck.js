@@ -3,6 +3,7 @@
   "use strict";
   const root = document.documentElement;
   const ZOOM = { least: 1.17, most: 1.75 }; // of a chart: its labels are 12 px before
+  const NARROW = 575; // px: moe-chart.js stacks a narrower chart
   const FOOT = 48; // px of a slide below its content
   const pause = (ms) => new Promise((then) => setTimeout(then, ms));
 
@@ -35,15 +36,21 @@
     const lowest = slide.getBoundingClientRect().top + (720 - FOOT) * scale();
     const tiles = chart.querySelector(".moe-tiles"); // below the inputs where there is room, else below the plot
     chart.classList.toggle("tiles-below", Boolean(tiles) && tiles.getBoundingClientRect().bottom > lowest);
-    let zoom = 1.5;
+    const count = tiles?.children.length ?? 0;
+    chart.style.setProperty("--tiles", count > 7 ? Math.ceil(count / 2) : count);
+    let most = Math.min(ZOOM.most, plot.getBoundingClientRect().width / scale() / NARROW);
+    let zoom = 1.5; // as deck.css has it
     for (let round = 0; round < 4; round += 1) {
       const bottom = (node) => node.getBoundingClientRect().bottom;
       const height = plot.getBoundingClientRect().height / scale();
       const parts = [...slide.querySelectorAll(".slide-body > *, .moe-chart > *")];
       const over = (Math.max(...parts.map(bottom)) - lowest) / scale();
-      const drawing = plot.querySelector("svg");
-      const cut = Math.min(1, drawing.clientWidth / Math.max(...[...drawing.children].map((part) => part.getBBox().width)));
-      const next = Math.min(ZOOM.most, Math.max(ZOOM.least, zoom * Math.min((height - over) / height, cut < 1 ? cut : 9)));
+      const width = plot.getBoundingClientRect().width;
+      const drawing = plot.querySelector("svg").getBoundingClientRect();
+      const right = Math.max(...[...plot.querySelectorAll("text")].map((text) => text.getBoundingClientRect().right));
+      const needs = Math.max(right - drawing.left, drawing.width - 24 * scale()); // a legend, or views in a row
+      if (needs > width + 1) most = Math.min(most, (zoom * width) / needs - 0.01);
+      const next = Math.max(ZOOM.least, Math.min(most, (zoom * (height - over)) / height));
       if (Math.abs(next - zoom) < 0.02) break;
       zoom = next;
       plot.style.zoom = zoom;
