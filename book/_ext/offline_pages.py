@@ -26,7 +26,8 @@ FILES_OF = OWN_FILES | {  # and files of the theme and of extensions
     'class="exercise': ("exercise.css",),
     "sd-": ("sphinx-design.min.css",),
     "sd-tab-set": ("design-tabs.js",),
-    "<!-- the search page names its scripts itself -->": ("moe-search.js", "searchtools.js", "language_data.js"),
+    "<!-- templates name these themselves -->": ("moe-search.js", "moe-download.js"),
+    "<!-- in place of this there is moe-search.js -->": ("searchtools.js", "language_data.js"),
     "<!-- no page starts a kernel -->": ("thebe",),
 }
 INLINE_OF = {"thebe": "thebe", "toggle": "dropdown admonition"}  # a word of an inline script, what a page must show

@@ -5,6 +5,7 @@ error. All that needs a repository follows from one setting, `repository: url:` 
 is empty.
 """
 
+import json
 import re
 import shutil
 import subprocess
@@ -85,7 +86,15 @@ def frame(app, pagename, templatename, context, doctree):
         context["body"] = POINT_AFTER_MATH.sub(r'<span class="moe-keep">\1\2</span>', context["body"])
 
 
+def write_downloads(app, exception):
+    """Beside each notebook, a script that hands it over: see book/_static/moe-download.js."""
+    for path in Path(app.outdir, "_sources").rglob("*.ipynb"):
+        script = f"moeNotebook({json.dumps(path.read_text(encoding='utf-8'))});\n"
+        path.with_name(f"{path.name}.js").write_text(script, encoding="utf-8")
+
+
 def setup(app):
-    """Register the hook, after the theme's own."""
+    """Register the hooks, after the theme's own."""
     app.connect("html-page-context", frame, priority=900)
+    app.connect("build-finished", write_downloads)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
