@@ -7,13 +7,16 @@ is checked here, in the process that never runs a student's code.
 
 import contextlib
 import functools
+import math
 import os
+import queue
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,8 +34,8 @@ SYSTEM = ("/bin", "/lib", "/lib32", "/lib64", "/sbin")  # links into /usr on mos
 SETTINGS = ("/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 MOST_LOST_CELLS = 5  # cells that may end the process before a submission is given up
+START_SECONDS = 60.0  # for Python to start, before anything of the student's runs
 WATCH_SECONDS = 0.05  # between two looks at a worker
-
 
 WAY_OUT = (
     "Submissions run strangers' code, so nothing was graded. Grade on Linux with bubblewrap (apt install bubblewrap,"
@@ -145,8 +148,8 @@ class Worker:
         What isolates it: `bubblewrap(...)`, or [] to trust it.
     user : str
         Whom it runs as, "" for the caller; only root may choose.
-    skip : collection of int
-        Cells that are left out.
+    lost : dict
+        {number of a cell: how often it ended the process}. Of a cell that did so once only the definitions are taken.
 
     Attributes
     ----------
@@ -156,9 +159,10 @@ class Worker:
         The cell that was running last, None once all have run.
     """
 
-    def __init__(self, cells, limits, command, user="", skip=()):
-        self.cells, self.limits, self.skip = cells, limits, skip
-        self.reason, self.deadline, self.cell, self.faults = "", None, None, {}
+    def __init__(self, cells, limits, command, user="", lost=()):
+        self.cells, self.limits, self.lost = cells, limits, dict(lost)
+        self.reason, self.deadline, self.cell, self.faults = "", math.inf, None, {}
+        self.lines, self.closed = queue.Queue(maxsize=1), False  # no more is read than was asked for
         self.folder = None if command else _folder_for_anyone()
         script = (INSIDE if command else Path(self.folder.name)) / "worker.py"
         environment = {name: "1" for name in THREADS} | {"MPLBACKEND": "Agg", "PIP_NO_INDEX": "1", "LANG": "C.UTF-8"}
@@ -170,6 +174,7 @@ class Worker:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             env=environment, cwd=environment["HOME"] if self.folder else None, start_new_session=True, **change,
         )  # fmt: skip
+        threading.Thread(target=self._read, daemon=True).start()
         threading.Thread(target=self._watch, daemon=True).start()
 
     def execute(self):
@@ -180,16 +185,17 @@ class Worker:
         Stopped
             If it does not come to its end; `cell` then says where.
         """
-        limits, end = self.limits, time.monotonic() + self.limits.notebook_seconds
-        task = {"cells": list(self.cells), "skip": sorted(self.skip), "cell_seconds": limits.cell_seconds}
-        task |= {"memory_bytes": limits.memory_bytes, "file_bytes": limits.file_bytes}
-        self._send(task | {"processes": 8 * limits.processes}, limits.cell_seconds)
+        limits = self.limits
+        task = {"cells": list(self.cells), "memory_bytes": limits.memory_bytes, "file_bytes": limits.file_bytes}
+        task |= {"cell_seconds": limits.cell_seconds, "notebook_seconds": limits.notebook_seconds}
+        task |= {"bare": [number for number, times in self.lost.items() if times == 1]}
+        task |= {"skip": [number for number, times in self.lost.items() if times > 1]}
+        self._send(task | {"processes": 8 * limits.processes}, START_SECONDS)
+        message, end = self._receive(START_SECONDS, "did not start"), time.monotonic() + 1.5 * limits.notebook_seconds
         while True:
-            left = min(self.limits.cell_seconds + 1, end - time.monotonic())
-            message = self._receive(left, "ran for too long")
             match message:
                 case {"cell": int(number)} if 0 <= number < len(self.cells):
-                    self.cell = number
+                    self.cell = int(number)  # True is one, too
                 case {"ready": dict(faults)}:
                     numbers = range(len(self.cells))
                     self.faults = {n: one_line(str(faults[str(n)])) for n in numbers if str(n) in faults}
@@ -197,6 +203,7 @@ class Worker:
                     return
                 case _:
                     raise Stopped("spoke out of turn")
+            message = self._receive(min(limits.cell_seconds + 1, end - time.monotonic()), "ran for too long")
 
     def call(self, name, arguments, named):
         """What the function `name` of the notebook gives, and the arguments as it left them.
@@ -222,15 +229,19 @@ class Worker:
         raise Stopped("spoke out of turn")
 
     def _send(self, message, seconds):
-        self.deadline = time.monotonic() + seconds, "did not listen"
+        line = to_line(message, most_bytes=math.inf)
+        self.deadline = time.monotonic() + seconds
         with contextlib.suppress(OSError):  # it has ended; reading says so
-            self.process.stdin.write(to_line(message))
+            self.process.stdin.write(line)
             self.process.stdin.flush()
+        self.deadline = math.inf
 
     def _receive(self, seconds, too_long):
-        self.deadline = time.monotonic() + seconds, too_long
-        line = self.process.stdout.readline(MOST_BYTES + 1)
-        self.deadline = None
+        try:
+            line = self.lines.get(timeout=max(seconds, 0))
+        except queue.Empty:
+            self._end(too_long)
+            raise Stopped(self.reason) from None
         try:
             if not line.endswith(b"\n"):
                 raise ValueError("its answer has no end")
@@ -239,39 +250,54 @@ class Worker:
             otherwise = "gave too large an answer" if len(line) > MOST_BYTES else "ended the Python process"
             raise Stopped(self.reason or otherwise) from None
 
+    def _read(self):
+        """Hand on what the worker says, a line at a time, b"" at the end."""
+        line = b"-"
+        while line and not self.closed:
+            line = self.process.stdout.readline(MOST_BYTES + 1)
+            self.lines.put(line)
+
     def _watch(self):
-        """End the worker when it is too slow, too large or too many."""
+        """End the worker when it does not listen, is too large, or too many."""
         while self.process.poll() is None:
             time.sleep(WATCH_SECONDS)
-            deadline = self.deadline
-            if deadline is None:
-                continue
-            if time.monotonic() > deadline[0]:
-                self._end(deadline[1])
-                return
-            with contextlib.suppress(psutil.Error):
-                family = psutil.Process(self.process.pid).children(recursive=True)
-                if len(family) > self.limits.processes:
-                    self._end(f"started more than {self.limits.processes} processes")
-                elif sum(map(_resident, family)) > self.limits.memory_bytes:
-                    self._end(f"used more than {self.limits.memory_bytes / 1e9:.1f} GB of memory")
+            family = self._family()
+            if time.monotonic() > self.deadline:
+                self._end("did not listen")
+            elif len(family) > self.limits.processes:
+                self._end(f"started more than {self.limits.processes} processes")
+            elif sum(map(_resident, family)) > self.limits.memory_bytes:
+                self._end(f"used more than {self.limits.memory_bytes / 1e9:.1f} GB of memory")
+
+    def _family(self):
+        """The processes that the worker started, and those that they started."""
+        try:
+            return psutil.Process(self.process.pid).children(recursive=True)
+        except psutil.Error:
+            return []
 
     def _end(self, reason):
-        self.reason = reason
+        self.reason = self.reason or reason
         self.close()
 
     def close(self):
         """End the worker and whatever it started."""
-        family = []
-        with contextlib.suppress(psutil.Error):
-            family = psutil.Process(self.process.pid).children(recursive=True)
-        self.process.kill()
-        for process in family:  # under bubblewrap they go with the first of them
+        self.closed = True
+        left = [] if self.folder is None else [*self._family(), *_living_in(self.folder.name)]
+        self.process.kill()  # under bubblewrap all go with it
+        for process in left:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         self.process.wait()
+        with contextlib.suppress(queue.Empty):
+            self.lines.get_nowait()  # lets `_read` come to its end
         if self.folder:
             self.folder.cleanup()
+
+
+def _living_in(folder):
+    """Processes that have a folder as their home: they may have left the process that started them."""
+    return [one for one in psutil.process_iter(["environ"]) if (one.info["environ"] or {}).get("HOME") == folder]
 
 
 def user_group(user):
@@ -320,7 +346,7 @@ class Submission:
 
     def __init__(self, cells, limits, command, user=""):
         self.cells, self.limits, self.command, self.user = cells, limits, command, user
-        self.faults, self.lost, self.worker = {}, {}, None
+        self.faults, self.lost, self.times, self.worker, self.failure = {}, {}, Counter(), None, ""
         self.end = time.monotonic() + limits.submission_seconds
 
     def function(self, name):
@@ -343,19 +369,25 @@ class Submission:
     def _start(self):
         """Execute the notebook, without the cells that end the process."""
         while self.worker is None:
-            if len(self.lost) > MOST_LOST_CELLS or time.monotonic() > self.end:
-                raise Stopped("the notebook cannot be executed: " + "; ".join(self.lost.values()))
-            worker = Worker(self.cells, self.limits, self.command, self.user, skip=self.lost)
+            if time.monotonic() > self.end:
+                self.failure = self.failure or f"it took more than {self.limits.submission_seconds:g} s in all"
+            if len(self.lost) > MOST_LOST_CELLS:
+                self.failure = "; ".join(self.lost.values())
+            if self.failure:
+                raise Stopped(f"the notebook cannot be executed: {self.failure}")
+            worker = Worker(self.cells, self.limits, self.command, self.user, lost=self.times)
             try:
                 worker.execute()
             except Stopped as error:
                 worker.close()
                 if worker.cell is None:
-                    raise Stopped(f"the notebook cannot be executed: it {error}") from None
-                self.lost[worker.cell] = f"cell {worker.cell + 1} {error}"
+                    self.failure = f"it {error}"
+                else:
+                    self.times[worker.cell] += 1
+                    self.lost[worker.cell] = f"cell {worker.cell + 1} {error}"
             else:
                 self.worker = worker
-        self.faults = worker.faults | self.lost
+                self.faults = worker.faults | self.lost
 
     def close(self):
         """End the worker, if there is one."""
