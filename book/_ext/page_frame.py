@@ -10,14 +10,15 @@ import re
 import shutil
 import subprocess
 from datetime import date
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
 import nbformat
+from sphinx import addnodes
 from sphinx.util.osutil import relative_uri
 
 GIT = shutil.which("git")
-PARTS = {"homework": "Homework", "api": "The library"}  # by folder; a page elsewhere without a number is an appendix
 POINT_AFTER_MATH = re.compile(r'(<span class="math notranslate nohighlight">[^<]*</span>)([.,;:?!)]+)')
 
 
@@ -52,6 +53,18 @@ def has_slides(path):
     return marked and path.parent.name == "notebooks"
 
 
+@cache
+def parts(env):
+    """The part of the table of contents that each page stands in, {page: caption}."""
+    found, toctrees = {}, env.get_doctree(env.config.root_doc).findall(addnodes.toctree)
+    waiting = [(page, toctree["caption"] or "") for toctree in toctrees for page in toctree["includefiles"]]
+    while waiting:
+        page, caption = waiting.pop()
+        found[page] = caption
+        waiting += [(below, caption) for below in env.toctree_includes.get(page, [])]
+    return found
+
+
 def actions(source, pagename, address, repository, branch):
     """What a reader can do with a page beside reading it: download its notebook, show its slides, run it elsewhere."""
     if source.suffix != ".ipynb":
@@ -76,7 +89,7 @@ def frame(app, pagename, templatename, context, doctree):
     address = app.builder.get_target_uri(pagename)
     context.update(
         moe_number=place[0] if place else None, moe_last=last,
-        moe_part=PARTS.get(source.parent.name, "Appendix") if doctree else "",
+        moe_part=parts(app.env).get(pagename, ""),
         moe_actions=actions(source, pagename, address, repository, branch) if doctree else [],
         moe_updated=changed and changed.isoformat(), moe_updated_words=changed and f"{changed.day} {changed:%B %Y}",
         moe_repository=repository, moe_version=version("moe-lib"), author=app.config.author)

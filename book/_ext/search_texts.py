@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 from docutils import nodes
+from sphinx import addnodes
 
-SILENT = (nodes.raw, nodes.literal_block, nodes.math_block, nodes.comment, nodes.title)
+SILENT = (nodes.raw, nodes.literal_block, nodes.math_block, nodes.comment, nodes.title, addnodes.glossary)
 
 
 def has_heading(node):
@@ -23,10 +24,14 @@ def words(node):
 
 
 def sections(doctree):
-    """(place, heading, text) of each section of a page; the first has the page's title."""
+    """(place, heading, text) of each section of a page, the first with its title, and of each word of a glossary."""
     for section in doctree.findall(has_heading):
         text = " ".join(" ".join(map(words, section.children)).split())
         yield section["ids"][0], section.next_node(nodes.title).astext(), text
+    for glossary in doctree.findall(addnodes.glossary):
+        for item in glossary.findall(nodes.definition_list_item):
+            term = item.next_node(nodes.term)
+            yield term["ids"][0], term.astext(), " ".join(item.next_node(nodes.definition).astext().split())
 
 
 def collect(app, pagename, templatename, context, doctree):

@@ -8,17 +8,23 @@
   const sections = window.searchTexts.map(([file, page, heading, text]) => (
     { file, page, heading, text, inHeading: fold(`${page} ${heading}`), inText: fold(text) }));
 
-  // A word counts where it starts a word, ten times in a heading; every word has to occur.
+  // A word counts where it starts a word, ten times in a heading; every word has to occur. All of them in a row count more,
+  // and the reference of the library comes after the pages.
   const starts = (word) => new RegExp(`(?<![\\p{L}\\p{N}])${word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}`, "gu");
-  const score = (section, words) => words.reduce((sum, word) => {
-    const found = 10 * (section.inHeading.match(starts(word))?.length ?? 0) + (section.inText.match(starts(word))?.length ?? 0);
-    return found && sum ? sum + Math.log1p(found) : 0;
-  }, 1);
+  const count = (text, words) => text.match(starts(words))?.length ?? 0;
+  const weight = ({ inHeading, inText }, words) => 10 * count(inHeading, words) + count(inText, words);
+  const score = (section, words) => {
+    if (!words.every((word) => weight(section, word))) return 0;
+    const sum = [words.join(" "), ...words].reduce((total, word) => total + Math.log1p(weight(section, word)), 0);
+    return section.file.startsWith("book/api/") ? sum / 3 : sum;
+  };
 
-  // Some text around the first word found, with all of them marked.
+  // Some text around the place with most of the words, with all of them marked.
   const excerpt = (section, words) => {
-    const at = Math.max(0, Math.min(...words.map((word) => section.inText.search(starts(word))).filter((place) => place >= 0), 1e9) - 70);
-    const from = at > section.text.length ? 0 : section.text.indexOf(" ", at - 1) + 1;
+    const places = words.flatMap((word) => [...section.inText.matchAll(starts(word))].map(({ index }) => index));
+    const near = (place) => words.filter((word) => starts(word).test(section.inText.slice(place, place + 140))).length;
+    const best = places.reduce((chosen, place) => (near(place) > near(chosen) ? place : chosen), places[0] ?? 0);
+    const from = best > 70 ? section.text.indexOf(" ", best - 70) + 1 : 0;
     const piece = section.text.slice(from, from + 240);
     const part = document.createElement("p");
     part.append(from ? "… " : "");
