@@ -51,8 +51,8 @@ def test_claims_that_are_named_are_claims():
 
 def test_every_homework_is_listed_with_its_questions_and_20_points(site):
     page = BeautifulSoup((site / "book" / "instructor.html").read_text(encoding="utf-8"), "html.parser")
-    listed = {item.code.text: item.text for item in page.select("#homework li")}
-    assert listed.keys() == {path.stem for path in (ROOT / "notebooks" / "homework").glob("hw*.ipynb")}
+    listed = {item.a["href"].split("/")[-1]: item.text for item in page.select("#homework li")}
+    assert listed.keys() == {f"{path.stem}.html" for path in (ROOT / "notebooks" / "homework").glob("hw*.ipynb")}
     for said in listed.values():
         assert "20 points" in said and sum(map(int, re.findall(r"\((\d+)[,)]", said))) == 20
 

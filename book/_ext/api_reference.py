@@ -136,7 +136,8 @@ def _equation_links(app, match):
 
 def _page_link(page):
     name = Path(page).name
-    return f":doc:`{name[:2] if name[0].isdigit() else name.removeprefix('appendix_')} </{page}>`"
+    short = re.sub(r"^hw(\d).*", r"homework \1", name).removeprefix("appendix_")
+    return f":doc:`{short[:2] if short[0].isdigit() else short} </{page}>`"
 
 
 def hide_aliases(app, what, name, obj, skip, options):
