@@ -27,7 +27,6 @@ NOTES = re.compile(r"notes (\d+(?:\.\d+)?) min:(.*)", re.DOTALL)
 ON_SLIDE = {"slide", "slide-more", "fragment"}
 MARK = re.compile(r"cell\b.*|(?:slide|slide-more|slide-end|fragment)(?: *: *(?P<title>.+))?")
 PAGE_ONLY = ".headerlink, .copybtn, details.hide, .solution, .moe-computed, .moe-library"
-HIGHEST, HIGHEST_WITH_INPUTS = 410, 220  # px of a figure's plot, before deck.js zooms it to fill the slide
 SCRIPTS = re.compile(r"mathjax|vega-embed|moe-chart|moe-predict", re.IGNORECASE)
 
 
@@ -89,7 +88,8 @@ def read_slides(article):
             slides[0].body.append(_lifted(node))
         elif said or (shown and isinstance(node, Tag) and node.name != "h1" and not node.css.match(PAGE_ONLY)):
             if due:
-                slides.append(Slide(heading=own or heading, opens=(own or heading) not in {slide.heading for slide in slides}))
+                said_before = {slide.heading for slide in slides}
+                slides.append(Slide(heading=own or heading, opens=(own or heading) not in said_before))
                 due, own = False, ""
             if said:
                 slides[-1].minutes += float(said[1])
@@ -125,12 +125,16 @@ def _lifted(node):
     for script in block.select("script[data-chart]"):
         spec = json.loads(script.string)
         if "height" in spec:
-            highest = HIGHEST_WITH_INPUTS if spec.get("usermeta", {}).get("choices") else HIGHEST
-            spec["height"] = min(spec["height"], highest)
+            spec["height"] = min(spec["height"], _highest(**spec.get("usermeta", {})))
             script.string = json.dumps(spec, separators=(",", ":")).replace("<", "\\u003c")
     for part in block.select(PAGE_ONLY if show_code else f"{PAGE_ONLY}, .cell_input"):
         part.decompose()
     return block
+
+
+def _highest(choices=(), readouts=(), **_):
+    """How high a figure's plot may be, in px before deck.js zooms it: less where its readouts need room below it."""
+    return 410 if not choices else 320 if len(choices) + len(readouts) <= 8 else 220
 
 
 def relink(soup, page, root="../"):
@@ -179,6 +183,14 @@ def deck_html(page_html, page):
     return template.substitute(fields), slides
 
 
+def _is_short(body):
+    """Whether a slide holds so little that it is set larger: words alone, a few lines of them, at most one formula."""
+    if any(block.select_one("pre, table, .moe-chart") for block in body):
+        return False
+    formulas = [formula for block in body for formula in [block, *block.select("div")] if "math" in _classes(formula)]
+    return len(formulas) <= 1 and len(" ".join(block.get_text(" ") for block in body).split()) <= 85
+
+
 def _section(slide, first, book):
     boxes = [box for block in slide.body for box in [block, *block.select(".moe-predict")]
              if not {"admonition", "moe-predict"}.isdisjoint(_classes(box))]
@@ -189,6 +201,7 @@ def _section(slide, first, book):
     elif len(boxes) == len(slide.body) == 1:
         title = boxes[0].select_one(".admonition-title")
         kind, heading = "boxed", f"<h2>{title.get_text() if title else slide.heading}</h2>"
+    kind += " short" if not first and _is_short(slide.body) else ""
     notes = "".join(f"<p>{html.escape(note)}</p>" for note in slide.notes)
     body = "\n".join(map(str, slide.body))
     return (f'<section class="{kind}" data-timing="{60 * slide.minutes:.0f}">\n<div class="sheet">\n{heading}\n'
