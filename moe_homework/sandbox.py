@@ -161,7 +161,7 @@ class Worker:
 
     def __init__(self, cells, limits, command, user="", lost=()):
         self.cells, self.limits, self.lost = cells, limits, dict(lost)
-        self.reason, self.deadline, self.cell, self.faults = "", math.inf, None, {}
+        self.reason, self.deadline, self.cell, self.faults, self.calls = "", math.inf, None, {}, 0
         self.lines, self.closed = queue.Queue(maxsize=1), False  # no more is read than was asked for
         self.folder = None if command else _folder_for_anyone()
         script = (INSIDE if command else Path(self.folder.name)) / "worker.py"
@@ -215,10 +215,11 @@ class Worker:
         Stopped
             If the process did not come back; the worker is then of no more use.
         """
-        self._send({"call": name, "arguments": encode(arguments), "named": encode(named)}, self.limits.call_seconds)
-        seconds = self.limits.call_seconds
-        message = self._receive(seconds, f"gave no answer within {seconds:g} s: an endless or a slow loop?")
-        match message:
+        self.calls, seconds = self.calls + 1, self.limits.call_seconds
+        request = {"call": name, "arguments": encode(arguments), "named": encode(named), "number": self.calls}
+        self._send(request, seconds)
+        too_long = f"gave no answer within {seconds:g} s: an endless or a slow loop?"
+        match self._receive(seconds, too_long, self.calls):
             case {"value": value, "after": after}:
                 try:
                     return decode(value), decode(after)
@@ -236,19 +237,26 @@ class Worker:
             self.process.stdin.flush()
         self.deadline = math.inf
 
-    def _receive(self, seconds, too_long):
-        try:
-            line = self.lines.get(timeout=max(seconds, 0))
-        except queue.Empty:
-            self._end(too_long)
-            raise Stopped(self.reason) from None
-        try:
+    def _receive(self, seconds, too_long, number=None):
+        """The next message; with `number` the next that bears it, so that no forged one is taken for another's."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                line = self.lines.get(timeout=max(end - time.monotonic(), 0))
+            except queue.Empty:
+                self._end(too_long)
+                raise Stopped(self.reason) from None
             if not line.endswith(b"\n"):
-                raise ValueError("its answer has no end")
-            return from_line(line)
-        except ValueError:
-            otherwise = "gave too large an answer" if len(line) > MOST_BYTES else "ended the Python process"
-            raise Stopped(self.reason or otherwise) from None
+                otherwise = "gave too large an answer" if len(line) > MOST_BYTES else "ended the Python process"
+                raise Stopped(self.reason or otherwise)
+            try:
+                message = from_line(line)
+            except ValueError:
+                raise Stopped("gave an answer that cannot be read") from None
+            if number is None or type(message) is dict and message.get("number") == number:
+                return message
+            if time.monotonic() > end:
+                self._end(too_long)
 
     def _read(self):
         """Hand on what the worker says, a line at a time, b"" at the end."""

@@ -14,6 +14,7 @@ import numpy as np
 ARRAY_KINDS = "biufc"
 DTYPE = re.compile(rf"[<>|=][{ARRAY_KINDS}]\d\d?")
 MOST_BYTES = 4 << 20  # of one message
+MOST_BITS = 2000  # of one integer
 MOST_VALUES = 100_000  # of one message, arrays counted as one
 MOST_KEYS = 1000  # of one dict: keys that collide take the square of their number
 DEEPEST = 20
@@ -33,7 +34,7 @@ def encode(value, depth=0):
     TypeError
         If a type cannot be graded.
     ValueError
-        If it is nested too deeply.
+        If it is nested too deeply, or too large.
 
     >>> print(encode([1, (2.5, "x")]))
     {'list': [{'value': 1}, {'tuple': [{'value': 2.5}, {'value': 'x'}]}]}
@@ -41,13 +42,18 @@ def encode(value, depth=0):
     if depth > DEEPEST:
         raise ValueError("the value is nested too deeply to be graded")
     if isinstance(value, np.ndarray | np.generic):
-        array = np.ascontiguousarray(np.asarray(value)).reshape(np.shape(value))
+        array = np.asarray(value)
         if array.dtype.kind not in ARRAY_KINDS:
             raise TypeError(f"an array of dtype {array.dtype} cannot be graded: return numbers")
+        if array.nbytes > MOST_BYTES:
+            raise ValueError(f"the value is too large to be graded: {array.nbytes / 1e6:.0f} MB")
+        array = np.ascontiguousarray(array).reshape(array.shape)
         array = array.astype(array.dtype.newbyteorder("<"))
         text = base64.b64encode(array.tobytes()).decode()
         kind = "scalar" if isinstance(value, np.generic) else "array"
         return {kind: text, "dtype": array.dtype.str, "shape": list(array.shape)}
+    if type(value) is int and value.bit_length() > MOST_BITS:
+        raise ValueError(f"the value is too large to be graded: an integer of {value.bit_length()} bits")
     if value is None or type(value) in (bool, int, float, str):
         return {"value": value}
     if type(value) is complex:
@@ -99,7 +105,7 @@ def decode(data):
 
 
 def _array(text, dtype, shape):
-    if type(text) is not str or type(dtype) is not str or type(shape) is not list or len(shape) > 8:
+    if type(text) is not str or type(dtype) is not str or type(shape) is not list or len(shape) > 64:
         raise ValueError("an array of the answer is malformed")
     if not all(type(length) is int and length >= 0 for length in shape):
         raise ValueError("an array of the answer has an impossible shape")

@@ -189,8 +189,10 @@ def answer(namespace, request):
         return {"fault": f"raised {describe(error, of=function)}"}
     try:
         return {"value": encode(value), "after": encode(arguments)}
-    except BaseException as error:
+    except (TypeError, ValueError) as error:
         return {"fault": str(error)[:LONGEST]}
+    except BaseException as error:
+        return {"fault": f"its value cannot be graded: {describe(error)}"}
 
 
 def main():
@@ -204,7 +206,7 @@ def main():
         try:
             line = to_line(message)
         except ValueError as error:
-            line = to_line({"fault": str(error)})
+            line = to_line({"fault": str(error), "number": message.get("number")})
         answers.write(line)
         answers.flush()
 
@@ -217,7 +219,8 @@ def main():
     faults = execute(ipython, task, say)
     say({"ready": {str(number): fault for number, fault in faults.items()}})
     for line in requests:
-        say(answer(ipython.user_ns, from_line(line)))
+        request = from_line(line)
+        say(answer(ipython.user_ns, request) | {"number": request["number"]})
 
 
 if __name__ == "__main__":
