@@ -133,7 +133,7 @@ def test_a_phone_opens_pages_and_headings_from_the_bar_and_nothing_is_wider_than
         page.wait_for_load_state("networkidle")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
     page.goto((site / "book" / "sources.html").as_uri())
-    for button, link in (("Pages of the chapter", "Glossary"), ("On this page", "Data in the library")):
+    for button, link in (("Pages of the chapter", "Glossary"), ("On this page", "Bibliography")):
         page.get_by_role("button", name=button, exact=True).click()
         page.locator("dialog[open]").get_by_role("link", name=link).wait_for()
         page.keyboard.press("Escape")

@@ -1,6 +1,7 @@
 """Sphinx extension: the text of each section, written into the site for a search that works from disk."""
 
 import json
+import re
 from pathlib import Path
 
 from docutils import nodes
@@ -15,12 +16,14 @@ def has_heading(node):
 
 
 def words(node):
-    """The text of a section without its heading, its code and the sections within it."""
+    """The text of a section without its heading, its code and the sections within it; formulas without commands."""
     if isinstance(node, SILENT) or has_heading(node):
         return ""
-    if isinstance(node, nodes.Text | nodes.TextElement):
+    if isinstance(node, nodes.Text):
         return node.astext()
-    return " ".join(filter(None, map(words, node.children)))
+    if isinstance(node, nodes.math):
+        return re.sub(r"\\[a-z]+|\\.|[{}]", "", node.astext())
+    return ("" if isinstance(node, nodes.TextElement) else " ").join(filter(None, map(words, node.children)))
 
 
 def sections(doctree):
@@ -34,25 +37,22 @@ def sections(doctree):
             yield term["ids"][0], term.astext(), " ".join(item.next_node(nodes.definition).astext().split())
 
 
-def collect(app, pagename, templatename, context, doctree):
-    """Keep the texts of a page until the end."""
-    if doctree is not None:
-        address = app.builder.get_target_uri(pagename)
+def texts(app):
+    """(address, page, heading, text) of every section of the site, in the order of the pages' names."""
+    for page in sorted(app.env.found_docs):
+        address, doctree = app.builder.get_target_uri(page), app.env.get_doctree(page)
         (_, title, opening), *rest = sections(doctree)
-        texts = [(address, title, "", opening)] + [(f"{address}#{place}", title, *said) for place, *said in rest]
-        app.builder.moe_search_texts = getattr(app.builder, "moe_search_texts", []) + texts
+        yield from [(address, title, "", opening), *((f"{address}#{place}", title, *said) for place, *said in rest)]
 
 
 def write(app, exception):
     """Write all texts as a script: a page opened from disk may load scripts, but not data."""
-    texts = getattr(app.builder, "moe_search_texts", [])
-    if exception is None and texts:
-        data = json.dumps(texts, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    if exception is None and app.builder.format == "html":
+        data = json.dumps(list(texts(app)), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
         Path(app.outdir, "_static", "search-texts.js").write_text(f"window.searchTexts = {data};\n", encoding="utf-8")
 
 
 def setup(app):
-    """Register the hooks."""
-    app.connect("html-page-context", collect)
+    """Register the hook."""
     app.connect("build-finished", write)
-    return {"parallel_read_safe": True, "parallel_write_safe": False}
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -9,14 +9,14 @@
     { file, page, heading, text, inHeading: fold(`${page} ${heading}`), inText: fold(text) }));
 
   // A word counts where it starts a word, ten times in a heading; every word has to occur. All of them in a row count more,
-  // and the reference of the library comes after the pages.
+  // and homework and the reference of the library come after the pages.
   const starts = (word) => new RegExp(`(?<![\\p{L}\\p{N}])${word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}`, "gu");
   const count = (text, words) => text.match(starts(words))?.length ?? 0;
   const weight = ({ inHeading, inText }, words) => 10 * count(inHeading, words) + count(inText, words);
   const score = (section, words) => {
     if (!words.every((word) => weight(section, word))) return 0;
     const sum = [words.join(" "), ...words].reduce((total, word) => total + Math.log1p(weight(section, word)), 0);
-    return section.file.startsWith("book/api/") ? sum / 3 : sum;
+    return /homework|^book.api/.test(section.file) ? sum / 3 : sum;
   };
 
   // Some text around the place with most of the words, with all of them marked.
