@@ -1,4 +1,4 @@
-"""Find links that lead nowhere: in the sources, `python book/links.py`; in a built site, `python book/links.py _build/html`.
+"""Find links that lead nowhere: `python book/links.py` in the sources, `python book/links.py SITE` in a built site.
 
 Only links within the project count. Nothing is asked of a network.
 """

@@ -92,7 +92,7 @@ class HomeworkQuestions(FromNotebooks):
             points = sum(each[2] for each in questions(text))
             asked = " · ".join(f"{name} ({worth}{', in words' if words else ''})"
                                for _, name, worth, words in questions(text))
-            lines.append(f"- [{title}](../notebooks/homework/{path.name}) {points} points: {asked}")
+            lines.append(f"1. [{title}](../notebooks/homework/{path.name}) {points} points: {asked}")
         return "\n".join(lines)
 
 
