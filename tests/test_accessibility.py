@@ -1,0 +1,222 @@
+"""Pages, charts and controls for readers with a screen reader, a keyboard, other colours or no wish for motion."""
+
+import csv
+import doctest
+import importlib.util
+import itertools
+import re
+
+import numpy as np
+import pytest
+from conftest import ROOT
+from test_book import _page_names
+
+from moe_lib.charts import look
+from moe_lib.models import CATALOG
+from moe_lib.steps import decode_step
+
+COLOUR_RULES = ("color-contrast", "link-in-text-block")  # what the theme changes
+# Words of code in their colours, strokes of drawings and formulas: alike everywhere, and four fifths of all elements.
+WHOLE_PAGES = ("notebooks/02_coverage", "book/api/routing")
+LIGHTEN = """document.querySelectorAll(".highlight pre, dt.sig, .moe-plot svg, mjx-math")
+             .forEach(el => { el.textContent = el.textContent; })"""
+
+# Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency", IEEE TVCG
+# 15(6), 2009, doi:10.1109/TVCG.2009.113: the matrices of severity 1, for linear RGB.
+VISION = {
+    "normal": np.eye(3),
+    "protanopia": np.array([[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
+                            [-0.003882, -0.048116, 1.051998]]),
+    "deuteranopia": np.array([[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413],
+                              [-0.011820, 0.042940, 0.968881]]),
+}
+TO_XYZ = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750],
+                   [0.0193339, 0.1191920, 0.9503041]])  # IEC 61966-2-1 (sRGB)
+COLOURS = {name: getattr(look, name) for name in ("MOE", "DENSE", "LIMIT", "MEASURED", "CACHE", "ALWAYS", "MUTED")}
+
+
+def linear(colour):
+    """Linear RGB of "#RRGGBB"."""
+    value = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb):
+    """CIELAB of linear RGB, relative to white."""
+    xyz = TO_XYZ @ np.clip(rgb, 0, 1) / TO_XYZ.sum(axis=1)
+    f = np.where(xyz > 216 / 24389, np.cbrt(xyz), (24389 / 27 * xyz + 16) / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def contrast(one, other):
+    """Contrast of two colours as WCAG defines it."""
+    low, high = sorted((TO_XYZ @ linear(colour))[1] for colour in (one, other))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_contrast_and_distance_have_their_known_values():
+    assert contrast("#000000", "#FFFFFF") == pytest.approx(21)
+    assert lab(linear("#FFFFFF")) == pytest.approx([100, 0, 0], abs=1e-6)
+    assert lab(linear("#FF0000")) == pytest.approx([53.24, 80.09, 67.20], abs=0.02)  # sRGB red, as tabulated
+    assert all(matrix.sum(axis=1) == pytest.approx(1, abs=1e-5) for matrix in VISION.values())  # grey stays grey
+
+
+@pytest.mark.parametrize("vision", VISION)
+def test_colours_of_series_are_told_apart(vision):
+    seen = {name: lab(VISION[vision] @ linear(colour)) for name, colour in COLOURS.items()}
+    apart = {pair: np.linalg.norm(seen[pair[0]] - seen[pair[1]]) for pair in itertools.combinations(seen, 2)}
+    # 15: a little below the 17 that the palette of Okabe and Ito keeps under the same matrices
+    assert {pair: round(float(far), 1) for pair, far in apart.items() if far < 15} == {}
+
+
+def test_colours_of_series_stand_out_from_light_and_dark_pages():
+    css = (ROOT / "book" / "_static" / "site.css").read_text()
+    dark = re.search(r'data-theme="dark"\] \{[^}]*--pst-color-background: (#\w{6})', css)[1]
+    for background in ("#FFFFFF", dark):
+        assert {name: c for name, colour in COLOURS.items() if (c := contrast(colour, background)) < 3} == {}
+
+
+def draw_all(page):
+    """Draw all charts of a page, as a print does, and its formulas."""
+    page.evaluate("window.MathJax?.startup?.promise")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.wait_for_function("[...document.querySelectorAll('.moe-chart')].every(el => el.dataset.ready === 'true')")
+
+
+@pytest.mark.parametrize("name", [*_page_names(), "genindex", "search"])
+def test_axe_finds_nothing_on_a_page_in_light_and_dark(site, page, axe, name):
+    page.goto((site / f"{name}.html").as_uri())
+    draw_all(page)
+    for control in page.locator(".moe-chart:has(.moe-inputs)").all()[:1]:
+        control.locator("select, input").first.press("ArrowDown")
+        control.locator(".moe-numbers > summary").press("Enter")
+        control.locator(".moe-numbers table").first.wait_for()
+    if name not in WHOLE_PAGES:
+        page.evaluate(LIGHTEN)
+    assert axe(page) == []
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    assert axe(page, *COLOUR_RULES) == []
+
+
+@pytest.fixture
+def workshop(site, page):
+    page.goto((site / "notebooks" / "00_workshop.html").as_uri())
+    draw_all(page)
+    return page.locator(".moe-chart").first
+
+
+def rows_of(chart):
+    cells = "rows => rows.map(row => [...row.cells].map(cell => cell.innerText))"
+    return chart.locator(".moe-numbers tr").evaluate_all(cells)
+
+
+def test_the_numbers_of_a_chart_are_those_it_draws_now(workshop):
+    workshop.locator(".moe-numbers > summary").press("Enter")
+    workshop.locator("tbody tr").first.wait_for()
+    before = rows_of(workshop)
+    assert before[0] == ["Series", "Tokens in a step (batch)", "FLOP per byte read"]
+    assert ["this mixture of experts", "64", "4.011"] in before and ["the device's ridge point", "", "206"] in before
+    workshop.get_by_label("Model", exact=True).select_option(label="Mixtral 8x7B")
+    intensity = decode_step(CATALOG["mixtral-8x7b"], 64, weight_bytes=2).intensity
+    workshop.locator("tbody").get_by_text(f"{intensity:.4g}", exact=True).wait_for()
+    assert len(rows_of(workshop)) == len(before)
+
+
+def test_a_chart_s_numbers_are_saved_as_csv_from_disk(workshop, page):
+    workshop.locator(".moe-numbers > summary").click()
+    with page.expect_download() as saved:
+        workshop.get_by_role("button", name="Download CSV").click()
+    rows = list(csv.reader(saved.value.path().read_text(encoding="utf-8").splitlines()))
+    assert saved.value.suggested_filename == "00_workshop-figure-1.csv"
+    assert len(rows) == len(rows_of(workshop)) and rows[1] == ["this mixture of experts", "1", "1"]
+    assert page.faults == []
+
+
+FIGURES = """() => [...document.querySelectorAll(".moe-chart")].map(chart => {
+  const pictures = chart.querySelectorAll("[role=img]");
+  return { name: chart.getAttribute("aria-label"), role: chart.getAttribute("role"), pictures: pictures.length,
+           picture: pictures[0].getAttribute("aria-label"), cells: chart.querySelectorAll(".moe-numbers td").length,
+           empty: [...chart.querySelectorAll(".moe-numbers :is(th, caption)")].filter(x => !x.textContent).length,
+           drawing: chart.innerText.includes("A drawing: there are no numbers") };
+})"""
+
+
+def test_every_chart_has_a_name_a_picture_of_that_name_and_numbers_or_is_a_drawing(site, page, toc_pages):
+    drawings = []
+    for name in (name for name in toc_pages if 'class="moe-chart"' in (site / f"{name}.html").read_text()):
+        page.goto((site / f"{name}.html").as_uri())
+        draw_all(page)
+        page.evaluate("document.querySelectorAll('.moe-numbers').forEach(box => { box.open = true; })")
+        page.wait_for_function("[...document.querySelectorAll('.moe-numbers')].every(box => box.querySelector('p'))")
+        for figure in page.evaluate(FIGURES):
+            assert 10 < len(figure["name"]) < 170 and figure["role"] == "figure", figure
+            assert figure["pictures"] == 1 and figure["picture"] == figure["name"] and not figure["empty"], figure
+            assert (figure["cells"] >= 4) != figure["drawing"], figure
+            drawings += [figure["name"]] if figure["drawing"] else []
+    assert len(drawings) <= 1 and page.faults == []
+
+
+def test_readouts_are_announced_once_after_a_drag(workshop, page):
+    page.evaluate("""chart => new MutationObserver(all => { window.said = (window.said ?? 0) + all.length; })
+                     .observe(chart.querySelector("[role=status]"), { childList: true })""", workshop.element_handle())
+    slider = workshop.get_by_label("Batch", exact=True)
+    for _ in range(6):
+        slider.press("ArrowRight")
+    page.wait_for_function("window.said")
+    page.wait_for_timeout(1000)
+    words = workshop.locator("[role=status]").text_content()
+    assert page.evaluate("window.said") == 1 and "Intensity:" in words and "Resident" not in words
+
+
+def test_a_prediction_is_made_by_keyboard_and_keeps_the_reader_s_place(site, page):
+    page.goto((site / "notebooks" / "00_workshop.html").as_uri())
+    form = page.locator("form.moe-predict").first
+    form.get_by_label("Your prediction").focus()
+    page.keyboard.type("25")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert "times too low" in form.get_by_role("status").inner_text()
+    assert form.get_by_role("button").evaluate("button => button === document.activeElement")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_whatever_the_keyboard_reaches_shows_it(site, page, theme):
+    page.goto((site / "notebooks" / "02_coverage.html").as_uri())
+    draw_all(page)
+    page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
+    dim, reached = [], set()
+    for _ in range(160):
+        page.keyboard.press("Tab")
+        at, ring, shown = page.evaluate(FOCUS)
+        reached.add(at)
+        if not (ring and shown):
+            dim.append(at)
+    assert dim == []
+    assert {"range", "radio", "SUMMARY", "number", "submit"} <= {at.split()[0] for at in reached}
+
+
+FOCUS = """() => {
+  const at = document.activeElement, style = getComputedStyle(at), box = at.getBoundingClientRect();
+  const ring = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 1 || style.boxShadow !== "none";
+  const shown = box.width > 0 && box.height > 0 && style.visibility !== "hidden" && Number(style.opacity) > 0.5;
+  return [`${at.type || at.tagName} ${at.className} ${at.textContent.trim().slice(0, 30)}`, ring, shown];
+}"""
+
+
+def test_nothing_moves_for_readers_who_ask_for_less_motion(site, page):
+    page.emulate_media(reduced_motion="reduce")
+    page.goto((site / "notebooks" / "02_coverage.html").as_uri())
+    draw_all(page)
+    moving = """all => all.filter(el => {
+      const { transitionDuration, animationName, scrollBehavior } = getComputedStyle(el);
+      return parseFloat(transitionDuration) > 0.01 || animationName !== "none" || scrollBehavior === "smooth";
+    }).map(el => el.outerHTML.slice(0, 80))"""
+    assert page.locator("*").evaluate_all(moving) == []
+
+
+def test_examples_of_the_extension_hold():
+    spec = importlib.util.spec_from_file_location("accessible_pages", ROOT / "book" / "_ext" / "accessible_pages.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    tried = doctest.testmod(module)
+    assert tried.attempted >= 4 and tried.failed == 0
