@@ -10,6 +10,7 @@ import functools
 import math
 import os
 import queue
+import re
 import shutil
 import subprocess
 import sys
@@ -55,6 +56,10 @@ class Limits:
     memory_bytes: int = 2 << 30
     file_bytes: int = 32 << 20
     processes: int = 64
+
+
+class Undefined(Wrong):
+    """A function that the notebook does not define."""
 
 
 class Unavailable(RuntimeError):
@@ -227,6 +232,8 @@ class Worker:
                     raise Wrong(str(error)) from None
             case {"fault": str(fault)}:
                 raise Wrong(one_line(fault))
+            case {"undefined": _}:
+                raise Undefined("the notebook does not define it")
         raise Stopped("spoke out of turn")
 
     def _send(self, message, seconds):
@@ -369,6 +376,11 @@ class Submission:
         except Stopped:
             self.close()
             raise
+        except Undefined as error:
+            mentions = re.compile(rf"\b{name}\b\s*[(=]")
+            stopped = [n for n, fault in sorted(self.faults.items()) if mentions.search(self.cells[n])]
+            because = f": cell {stopped[0] + 1} stopped, {self.faults[stopped[0]]}" if stopped else ""
+            raise Wrong(f"{error}{because}") from None
         if type(after) is tuple and len(after) == len(arguments):
             for argument, changed in zip(arguments, after, strict=True):
                 _put_back(argument, changed)

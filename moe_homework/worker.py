@@ -24,7 +24,8 @@ sys.path[:0] = [str(Path(__file__).parent), os.getcwd()]
 from values import decode, encode, from_line, to_line  # noqa: E402
 
 LONGEST = 2000  # characters of a fault
-PLOTTING = {"matplotlib", "seaborn", "plotly", "bokeh", "moe_homework"}  # not needed to grade: absent ones are imitated
+# Not needed to grade: those that are absent are imitated.
+PLOTTING = {"matplotlib", "mpl_toolkits", "seaborn", "plotly", "bokeh", "moe_homework"}
 CELL_FILE = "<ipython-input-"
 SHORTEST_CELL = 0.2  # seconds that a cell may take when the notebook's time is over
 MOST_FILES = 256  # that one process may have open
@@ -142,9 +143,8 @@ def execute(shell, task, say):
             if error is not None:
                 faults[number] = describe(error)
                 frames = traceback.extract_tb(error.__traceback__)
-                frames = [frame for frame in frames if frame.filename.startswith(CELL_FILE)]
-                if frames:
-                    define(shell, cells[number], frames[0].lineno, frames[0].filename)
+                where = [(frame.lineno, frame.filename) for frame in frames if frame.filename.startswith(CELL_FILE)]
+                define(shell, cells[number], *(where[0] if where else ()))
                 if isinstance(error, NameError):
                     lacking.append(number)
         waiting = lacking if len(lacking) < len(waiting) and time.monotonic() < end else []
@@ -164,6 +164,8 @@ def describe(error, of=None):
     """Type and text of an exception, and the line of the function `of` that it came from."""
     try:
         text = str(error)[:LONGEST]
+        if type(error) in (SyntaxError, IndentationError, TabError) and error.filename.startswith(CELL_FILE):
+            text = f"{error.msg} (line {error.lineno} of the cell: {error.text.strip()})"[:LONGEST]
     except BaseException:
         text = "(its text cannot be shown)"
     fault = text if type(error) is CellTimeout else f"{type(error).__name__}: {text}".removesuffix(": ")
@@ -179,7 +181,7 @@ def answer(namespace, request):
     """What a call gave: its value and the arguments as they are afterwards, or what is wrong with it."""
     name, arguments, named = request["call"], decode(request["arguments"]), decode(request["named"])
     if name not in namespace:
-        return {"fault": "the notebook does not define it"}
+        return {"undefined": name}
     function = namespace[name]
     if not callable(function):
         return {"fault": f"it is not a function: the notebook sets it to a value of type {type(function).__name__}"}
