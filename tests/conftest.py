@@ -61,6 +61,14 @@ def chromium():
 
 
 @pytest.fixture(scope="session")
+def bwrap():
+    """Path of bubblewrap, where it may isolate a process."""
+    found = shutil.which("bwrap")
+    works = found and not subprocess.run([found, "--unshare-all", "--ro-bind", "/", "/", "true"]).returncode
+    return _needed(found if works else None, "bubblewrap (bwrap on PATH), allowed to make namespaces")
+
+
+@pytest.fixture(scope="session")
 def browser(chromium):
     """A headless browser with a profile of its own."""
     from playwright.sync_api import sync_playwright
