@@ -122,6 +122,8 @@ def _lifted(node):
     """A copy of a block without what belongs to the page alone, and without code that has an output to show."""
     block = copy.copy(node)
     show_code = "tag_slide-code" in _classes(node) or not node.select_one(".cell_output")
+    for section in block.select("section"):  # in an exercise; to reveal.js it would be a slide
+        section.name = "div"
     for script in block.select("script[data-chart]"):
         spec = json.loads(script.string)
         if "height" in spec:
@@ -271,6 +273,7 @@ def print_decks(site=SITE):
 
 def print_deck(page, deck, pdf):
     """Print one deck with a page of a browser; returns the path of the PDF."""
+    page.set_viewport_size({"width": 1280, "height": 720})
     page.emulate_media(media="screen")  # slides as they are shown, not as a page is printed
     page.goto(f"{deck.as_uri()}?print-pdf")
     page.wait_for_function("document.documentElement.dataset.ready === 'true'")

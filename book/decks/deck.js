@@ -28,6 +28,16 @@
   addEventListener("submit", () => setTimeout(() => input()?.blur()));
   document.querySelectorAll(".moe-chart, .moe-predict").forEach((node) => node.setAttribute("data-prevent-swipe", ""));
 
+  // moe-chart.js draws a chart anew when its width has changed.
+  const drawnAgain = async (plot) => {
+    const before = plot.querySelector("svg");
+    for (let waits = 0; waits < 60; waits += 1) {
+      await pause(30);
+      const now = plot.querySelector("svg");
+      if (now && now !== before && now.querySelector("text")) return;
+    }
+  };
+
   // A chart is zoomed until its slide is full; never below the size that the back row can read.
   const fitted = async (chart, scale) => {
     while (chart.dataset.ready !== "true") await pause(50);
@@ -54,22 +64,26 @@
       if (Math.abs(next - zoom) < 0.02) break;
       zoom = next;
       plot.style.zoom = zoom;
-      await pause(300); // moe-chart.js draws again for the new width
+      await drawnAgain(plot);
     }
   };
 
   const start = async () => {
-    const wide = matchMedia("(min-width: 601px)").matches || /print-pdf/.test(location.search);
+    const printing = /print-pdf/.test(location.search);
+    const wide = printing || matchMedia("(min-width: 601px)").matches;
     if (!wide) root.classList.add("handout"); // a phone held upright reads the slides as one column
     else {
       await window.MathJax?.startup?.promise;
+      const laidOut = printing && new Promise((then) => Reveal.on("pdf-ready", then));
       await Reveal.initialize({
         width: 1280, height: 720, margin: 0, minScale: 0.05, maxScale: 4, center: false, hash: true, transition: "none",
         backgroundTransition: "none", slideNumber: "c/t", viewDistance: 99, mobileViewDistance: 99, scrollActivationWidth: 0,
         pdfSeparateFragments: false, pdfMaxPagesPerSlide: 1, plugins: [RevealNotes], keyboardCondition: () => !input(),
       });
+      await laidOut;
+      if (printing) document.querySelectorAll(".slides section").forEach((slide) => { slide.hidden = false; slide.ariaHidden = null; });
       Reveal.addKeyBinding({ keyCode: 84, key: "T", description: "Light or dark" }, turn);
-      await Promise.all([...document.querySelectorAll(".moe-chart")].map((chart) => fitted(chart, () => Reveal.getScale() || 1)));
+      await Promise.all([...document.querySelectorAll(".moe-chart")].map((chart) => fitted(chart, () => (printing ? 1 : Reveal.getScale()))));
     }
     root.dataset.ready = "true";
   };
