@@ -81,6 +81,17 @@ def test_the_example_of_the_slides_runs():
     assert doctest.testmod(slides) == (0, 2)
 
 
+def test_marks_start_continue_end_and_step_through_slides():
+    page = """<h1>T</h1><h2>A</h2><!-- cell slide --><p>1</p><!-- slide-end --><p>-</p><!-- slide: B --><p>2</p>
+        <!-- fragment --><p>3</p><p>4</p><!-- cell --><p>-</p>
+        <div class="cell tag_slide-more"><b class="cell_input">c</b><b class="cell_output">5</b></div>
+        <div class="cell tag_slide tag_slide-code"><b class="cell_input">c</b><b class="cell_output">6</b></div>"""
+    found = slides.read_slides(BeautifulSoup(page, "html.parser"))
+    texts = [(slide.heading, "".join(block.get_text() for block in slide.body)) for slide in found]
+    assert texts == [("T", ""), ("A", "1"), ("B", "2345"), ("A", "c6")]
+    assert [step.get_text() for step in found[2].body if "fragment" in step.get("class", ())] == ["34"]
+
+
 def test_every_page_of_the_chapter_has_a_deck_in_the_index(site):
     index = BeautifulSoup((site / "slides" / "index.html").read_text(encoding="utf-8"), "html.parser")
     links = [link["href"] for link in index.select("article a[href]")]
@@ -165,6 +176,19 @@ def test_keys_turn_pages_show_all_slides_and_change_the_theme(site, page):
     page.keyboard.press("t")
     assert {before, page.evaluate("document.documentElement.dataset.theme")} == {"light", "dark"}
     assert page.faults == []
+
+
+def test_a_phone_held_upright_reads_slides_in_one_column(site, page):
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto((site / "slides" / f"{DECKS[2]}.html").as_uri())
+    page.wait_for_function("document.documentElement.dataset.ready === 'true'")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert page.locator(".sheet:visible").count() == len(sections(site, DECKS[2]))
+
+
+def test_axe_finds_no_fault_in_the_index(site, page, axe):
+    page.goto((site / "slides" / "index.html").as_uri())
+    assert axe(page) == [] and page.faults == []
 
 
 def test_the_speaker_window_shows_notes_and_the_next_slide(site, page):
