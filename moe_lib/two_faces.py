@@ -21,6 +21,7 @@ from . import charts
 
 HALF_OCTAVES = np.unique(np.rint(2 ** np.arange(0, 16.5, 0.5)).astype(int)).tolist()  # 1 to 65,536
 PREDICTION = "application/vnd.moe.prediction+json"
+UNSEEN = {"description_width": "0px"}  # a name for screen readers: the words that one sees are a label of their own
 STYLE = (resources.files(__package__) / "data" / "controls.css").read_text(encoding="utf-8")
 
 
@@ -172,8 +173,9 @@ class TwoFaces:
     def live(self):
         """The ipywidgets face."""
         inputs = {choice.name: _input(choice) for choice in self.choices}
-        tiles, picture, message, table = widgets.HTML(), widgets.HTML(), widgets.HTML(), widgets.HTML()
-        fold = widgets.Accordion([table], titles=("Show the numbers",), selected_index=None)
+        tiles, picture, message = widgets.HTML(), widgets.HTML(), widgets.HTML()
+        table = widgets.HTML(layout={"display": "none", "max_height": "24em", "overflow": "auto"})
+        fold = widgets.ToggleButton(description="Show the numbers", layout={"width": "max-content"})
 
         def recompute(_=None):
             chosen = {name: control.value for name, control in inputs.items()}
@@ -184,10 +186,11 @@ class TwoFaces:
             show_numbers()
 
         def show_numbers(_=None):
-            if fold.selected_index is not None:
+            table.layout.display = "block" if fold.value else "none"
+            if fold.value:
                 table.value = _numbers_html(self.numbers(**{name: control.value for name, control in inputs.items()}))
 
-        fold.observe(show_numbers, "selected_index")
+        fold.observe(show_numbers, "value")
 
         rows = []
         for choice in self.choices:
@@ -200,7 +203,7 @@ class TwoFaces:
                 parts.append(_upload_button(choice, control, self.add_model, message))
             rows.append(widgets.HBox(parts, layout={"flex_flow": "row wrap", "align_items": "center"}))
         recompute()
-        return widgets.VBox([*rows, message, tiles, picture, fold])
+        return widgets.VBox([*rows, message, tiles, picture, fold, table])
 
     def _repr_mimebundle_(self, include=None, exclude=None, **_):
         said = self.readout(**{choice.name: choice.start for choice in self.choices})
@@ -221,17 +224,18 @@ def _bound_params(choice):
 
 
 def _input(choice):
-    options, tooltip = choice.live_options(), choice.label  # a screen reader's name for the input
+    options = choice.live_options()
+    named = {"description": choice.label, "style": UNSEEN}
     if choice.kind == "menu":
-        return widgets.Dropdown(options=options, value=choice.start, tooltip=tooltip, layout={"width": "22em"})
+        return widgets.Dropdown(options=options, value=choice.start, **named, layout={"width": "22em"})
     if choice.kind == "radio":
         tooltips = [f"{choice.label}: {label}" for label, _ in options]
         return widgets.ToggleButtons(options=options, value=choice.start, tooltips=tooltips,
                                      style={"button_width": "auto"})
     if choice.kind == "slider":
-        return widgets.SelectionSlider(options=options, value=choice.start, layout={"width": "24em"})
+        return widgets.SelectionSlider(options=options, value=choice.start, **named, layout={"width": "24em"})
     values = list(choice.options.values())
-    return widgets.BoundedIntText(value=choice.start, min=min(values), max=max(values), tooltip=tooltip,
+    return widgets.BoundedIntText(value=choice.start, min=min(values), max=max(values), **named,
                                   layout={"width": "7em"})
 
 
@@ -287,7 +291,7 @@ class Prediction:
     def live(self):
         """The ipywidgets face."""
         said = {key: html.escape(str(value)) for key, value in self.asked.items()}
-        guess = widgets.FloatText(tooltip="Your prediction", layout={"width": "9em"})
+        guess = widgets.FloatText(description="Your prediction", style=UNSEEN, layout={"width": "9em"})
         commit = widgets.Button(description="Commit")
         answer = widgets.HTML()
 

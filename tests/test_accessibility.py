@@ -9,6 +9,7 @@ import re
 import numpy as np
 import pytest
 from conftest import ROOT
+from drawing import faces, widgets_of
 from test_book import _page_names
 
 from moe_lib.charts import look
@@ -199,7 +200,7 @@ def test_whatever_the_keyboard_reaches_shows_it(site, page, theme):
 FOCUS = """() => {
   const at = document.activeElement, mark = at.offsetHeight || at.tagName !== "SUMMARY" ? at : at.firstElementChild;
   const style = getComputedStyle(mark), box = mark.getBoundingClientRect();
-  const outline = [mark, at.parentElement].some(el => getComputedStyle(el).outlineStyle !== "none"); // a box's title
+  const outline = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 1;
   const shown = box.width > 0 && box.height > 0 && style.visibility !== "hidden" && Number(style.opacity) > 0.5;
   const shadow = style.boxShadow;
   at.blur();
@@ -226,3 +227,14 @@ def test_examples_of_the_extension_hold():
     spec.loader.exec_module(module)
     tried = doctest.testmod(module)
     assert tried.attempted >= 4 and tried.failed == 0
+
+
+def test_the_live_face_names_its_inputs_and_shows_its_numbers_when_asked():
+    view = faces("workshop")[0].live()
+    for kind in ("Dropdown", "BoundedIntText"):
+        assert all(widget.description for widget in widgets_of(view, kind))
+    (button,) = (widget for widget in widgets_of(view, "ToggleButton") if widget.description == "Show the numbers")
+    table = view.children[-1]
+    assert not table.value and table.layout.display == "none"
+    button.value = True
+    assert "<td>206</td>" in table.value and 'download="curve.csv"' in table.value and table.layout.display == "block"

@@ -101,7 +101,7 @@ def test_a_batch_off_the_page_s_grid_is_computed_live():
     view = controls.workshop().live()
     (number,) = widgets_of(view, "BoundedIntText")
     number.value = 100
-    assert "245 of 256" in widgets_of(view, "HTML")[-2].value
+    assert "245 of 256" in widgets_of(view, "HTML")[1].value
     assert widgets_of(view, "FloatLogSlider")[0].value == 100
 
 
