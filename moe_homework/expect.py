@@ -1,5 +1,6 @@
 """What graded tests call: compare an answer with what is right, and say in one line what is not."""
 
+import copy
 import math
 
 import numpy as np
@@ -25,7 +26,7 @@ def expect(function, *arguments, gives, rtol=1e-6, atol=0.0, **named):
     function : callable
         A fixture: the student's function or a proxy for it.
     *arguments, **named
-        What it is called with.
+        What it is called with: copies, so that what a function changes is as it was for the next call.
     gives : number, bool, str, None, array_like, or a tuple, list or dict of these
         What is right. Numbers are compared within `rtol` and `atol`, arrays and shapes element by element. Where an
         array is right, a list of the same numbers is too.
@@ -41,8 +42,8 @@ def expect(function, *arguments, gives, rtol=1e-6, atol=0.0, **named):
     Traceback (most recent call last):
     moe_homework.expect.Wrong: <lambda>(3): expected 5, got 4
     """
-    call = show_call(function, arguments, named)  # before the call, which may change its arguments
-    got = function(*arguments, **named)
+    call = show_call(function, arguments, named)
+    got = function(*copy.deepcopy(arguments), **copy.deepcopy(named))
     fault = difference(got, gives, rtol, atol)
     if fault:
         raise Wrong(one_line(f"{call}: {fault}"))

@@ -14,7 +14,8 @@ import pytest
 from .expect import one_line
 
 UNUSED = ("cacheprovider", "faulthandler", "logging", "terminal")  # plugins of pytest itself
-OPTIONS = ["-c", os.devnull, "--assert=plain", "--capture=no", "--noconftest", *(f"-pno:{name}" for name in UNUSED)]
+OPTIONS = ["-c", os.devnull, "--assert=plain", "--capture=no", "--noconftest", "--import-mode=importlib"]
+OPTIONS += [f"-pno:{name}" for name in UNUSED]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,7 @@ def run_tests(homework, functions, *, seed=0, variant=0, extra=(), question=None
     finally:
         if autoload is None:
             del os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"]
-    if code == pytest.ExitCode.INTERRUPTED:
+    if code == pytest.ExitCode.INTERRUPTED and not plugin.faults:  # which it also is where a file cannot be imported
         raise KeyboardInterrupt
     if plugin.faults or code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         why = "\n".join([*plugin.faults, said.getvalue()])

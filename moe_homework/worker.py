@@ -164,7 +164,7 @@ def describe(error, of=None):
     """Type and text of an exception, and the line of the function `of` that it came from."""
     try:
         text = str(error)[:LONGEST]
-        if type(error) in (SyntaxError, IndentationError, TabError) and error.filename.startswith(CELL_FILE):
+        if type(error) in (SyntaxError, IndentationError, TabError) and str(error.filename).startswith(CELL_FILE):
             text = f"{error.msg} (line {error.lineno} of the cell: {error.text.strip()})"[:LONGEST]
     except BaseException:
         text = "(its text cannot be shown)"
