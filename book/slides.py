@@ -139,12 +139,17 @@ def _highest(choices=(), readouts=(), **_):
     return 410 if not choices else 320 if len(choices) + len(readouts) <= 8 else 220
 
 
-def relink(soup, page, root="../"):
-    """Addresses on `page` (its path in the site), turned into addresses in a folder from which the site is `root`."""
+def relink(soup, page, root="../", places=True):
+    """Addresses on `page` (its path in the site), turned into addresses in a folder from which the site is `root`.
+
+    With `places`, links to a place on the page lead to the page; else they stay.
+    """
     for node in soup.select("[href], [src]"):
         name = "href" if node.has_attr("href") else "src"
         if not re.match(r"[a-z]+:|//", node[name]):
             path, mark, place = node[name].partition("#")
+            if not (path or places):
+                continue
             parts = PurePosixPath(page).parent / path if path else PurePosixPath(page)
             node[name] = root + _normal(parts) + mark + place
     return soup
@@ -237,7 +242,8 @@ def write_decks(site=SITE):
 
 def write_index(site, decks):
     """Write slides/index.html: the frame of the site's own index around a list of the decks."""
-    soup = relink(BeautifulSoup((site / "genindex.html").read_text(encoding="utf-8"), "html.parser"), "genindex.html")
+    soup = relink(BeautifulSoup((site / "genindex.html").read_text(encoding="utf-8"), "html.parser"),
+                  "genindex.html", places=False)
     rows = []
     for page, slides in decks.items():
         deck = Path(page).name
