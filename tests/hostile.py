@@ -235,8 +235,8 @@ STOPS = {
     "a halt of itself": does("os.kill(os.getpid(), signal.SIGSTOP)", "import os, signal\n"),
     "a crash": does("ctypes.string_at(0)", "import ctypes\n"),
     "a stack without an end": does("sys.setrecursionlimit(10**9)\nFUNCTION()", "import sys\n"),
-    "an exception that takes for ever to show": fails("__str__ = lambda self: sum(iter(int, 1))"),
-    "closed files": does("os.closerange(0, 99)\nwhile True: pass", "import os\n"),
+    "an exception that takes for ever to show": fails("__str__ = lambda self: __import__('time').sleep(99)"),
+    "closed files": does("os.closerange(0, 99)\ntime.sleep(99)", "import os, time\n"),
     "a flood": does("while True: channel().write(b'x' * 65536)", CHANNEL),
     "a flood of lines": does("while True: channel().write(b'{}\\n' * 9999)", CHANNEL),
     "a drip": does("while True:\n    channel().write(b'1')\n    channel().flush()\n    time.sleep(0.1)", CHANNEL),
@@ -248,8 +248,8 @@ STOPS = {
     ),
     "maps that fill the memory": does(
         "kept = []\nwhile True:\n    try:\n        kept.append(mmap.mmap(-1, 1 << 26))\n"
-        "        kept[-1].write(b'x' * (1 << 26))\n    except Exception: pass",
-        "import mmap\n",
+        "        kept[-1].write(b'x' * (1 << 26))\n    except Exception: time.sleep(1)",
+        "import mmap, time\n",
     ),
 }
 
@@ -544,8 +544,12 @@ NAMES = {
 
 
 def name_kinds():
-    good = packed(filled())
-    return [Kind(file=file, what="has an odd name", content=good, student=name) for file, name in NAMES.items()]
+    """The first few are right; the others hold nothing, because that is quick."""
+    right, made = packed(filled()), []
+    for number, (file, student) in enumerate(NAMES.items()):
+        content, lost = (right, ()) if number < 4 else (b"", ALL)
+        made.append(Kind(file=file, what="has an odd name", content=content, lost=lost, student=student))
+    return made
 
 
 def newest(path):
