@@ -157,6 +157,27 @@ def test_every_chart_has_a_name_a_picture_of_that_name_and_numbers_or_is_a_drawi
     assert len(drawings) <= 1 and page.faults == []
 
 
+STATE = """chart => chart.querySelector(".moe-plot svg").innerHTML + (chart.querySelector("dl")?.innerText ?? "")"""
+
+
+def test_on_a_phone_the_arrow_keys_move_every_input_and_its_figure(site, page, toc_pages):
+    page.set_viewport_size({"width": 390, "height": 800})
+    for name in (name for name in toc_pages if '"choices":[{' in (site / f"{name}.html").read_text()):
+        page.goto((site / f"{name}.html").as_uri())
+        draw_all(page)
+        for chart in page.locator(".moe-chart:has(.moe-inputs)").all():
+            for box in chart.locator(".moe-input:not(:has(:disabled)):not(:disabled)").all():
+                box.locator("select, input[type=range], input:checked").focus()
+                seen = {chart.evaluate(STATE)}
+                for key in ("ArrowDown", "ArrowUp", "ArrowUp"):
+                    page.keyboard.press(key)
+                    page.wait_for_timeout(50)
+                    seen.add(chart.evaluate(STATE))
+                page.keyboard.press("ArrowDown")
+                assert len(seen) > 1, (name, box.inner_text())
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+
+
 def test_readouts_are_announced_once_after_a_drag(workshop, page):
     page.evaluate("""chart => new MutationObserver(all => { window.said = (window.said ?? 0) + all.length; })
                      .observe(chart.querySelector("[role=status]"), { childList: true })""", workshop.element_handle())
