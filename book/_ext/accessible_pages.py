@@ -61,6 +61,16 @@ def name_folded_code(body):
     return body.replace(' aria-label="Toggle hidden content"', "")
 
 
+def head_items(body):
+    """A list item that opens with a bold paragraph has a heading there, which Markdown cannot write in a list.
+
+    >>> print(head_items("<li><p><strong>Learn it</strong></p>\\n<p>Start.</p></li>"))
+    <li><p role="heading" aria-level="3"><strong>Learn it</strong></p>
+    <p>Start.</p></li>
+    """
+    return re.sub(r"<li><p>(<strong>[^<]*</strong></p>\s*<p>)", r'<li><p role="heading" aria-level="3">\1', body)
+
+
 def name_folded_pages(contents):
     """In the list of pages, what unfolds the pages below another has no name: it gets that of the page.
 
@@ -74,7 +84,8 @@ def name_folded_pages(contents):
 def mend(app, pagename, templatename, context, doctree):
     """Mend a page: its body, and the list of pages beside it."""
     if "body" in context:
-        context["body"] = name_folded_code(list_references(name_table_frames(head_tables(context["body"]))))
+        for cure in (head_tables, name_table_frames, list_references, name_folded_code, head_items):
+            context["body"] = cure(context["body"])
     if "generate_toctree_html" in context:
         make = context["generate_toctree_html"]
         context["generate_toctree_html"] = lambda *args, **options: name_folded_pages(make(*args, **options))
