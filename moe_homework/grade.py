@@ -90,8 +90,8 @@ def grade_one(plan, student, path, older=()):
     homework = load(plan.homework)
     remarks = [plan.warning] if plan.trust else []
     if older:
-        names = ", ".join(sorted(other.name for other in older))
-        remarks.append(f"{len(older) + 1} files were handed in: the newest, {path.name}, counts, not {names}")
+        newest, *others = (f"{one.parent.name}/{one.name}" for one in (path, *older))
+        remarks.append(f"{len(older) + 1} files were handed in: the newest, {newest}, counts, not {', '.join(others)}")
     try:
         content = read(path, homework)
     except Unreadable as error:

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -44,8 +45,9 @@ class Content:
 def find(folder, notebook):
     """What each student handed in, sorted by name.
 
-    A student is called as the file, without its ending and a browser's "(1)"; where a file in a folder of its own is
-    called as the homework's notebook, as in a classroom's repositories, the student is called as the folder.
+    A student is called as the file, without its ending and a browser's "(1)". A folder in which a file is called as the
+    homework's notebook, as in a classroom's repositories, is one student's, called as the folder; its other files do
+    not count. Files of one name in several folders are not taken for one student's: nobody can replace another's.
 
     Parameters
     ----------
@@ -59,35 +61,33 @@ def find(folder, notebook):
     FileNotFoundError
         If there is no such folder, or nothing in it.
     """
-    folder = Path(folder)
+    folder, own = Path(folder), Path(notebook).stem
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is not a folder")
-    files = {}
+    found = []
     for path in sorted(folder.rglob("*")):
-        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts[:-1])
-        hidden |= path.name.startswith("._")  # what macOS puts beside each file of a zip
+        inside = path.relative_to(folder).parts[:-1]
+        hidden = any(part.startswith(".") for part in inside) or path.name.startswith("._")  # which macOS adds to a zip
         if path.suffix.lower() in ENDINGS and not hidden:
-            files.setdefault(student_of(path, folder, notebook), []).append(path)
-    if not files:
+            stem = COPY.sub("", path.stem) or path.stem
+            found.append((path, inside[0] if inside else stem, stem))
+    if not found:
         raise FileNotFoundError(f"{folder} holds no .ipynb or .py file")
-    handed = []
-    for student, paths in sorted(files.items()):
+    owned = {top for path, top, stem in found if stem == own and path.parent != folder}
+    files = {}
+    for path, top, stem in found:
+        if path.parent == folder or top not in owned or stem == own:
+            files.setdefault((top, top if top in owned else stem), []).append(path)
+    times, handed = Counter(student for _, student in files), []
+    for (top, student), paths in files.items():
+        name = student if times[student] == 1 or top == student else f"{top}/{student}"
         newest, *older = sorted(paths, key=lambda path: (path.lstat().st_mtime, path.name), reverse=True)
-        handed.append(Handed(student=student, path=newest, older=tuple(older)))
-    return handed
+        handed.append(Handed(student=_printable(name), path=newest, older=tuple(older)))
+    return sorted(handed, key=lambda one: one.student)
 
 
-def student_of(path, folder, notebook):
-    """Name of the student who handed in a file of a folder; what cannot be printed is spelt with percent signs.
-
-    >>> print(student_of(Path("in/ada (1).ipynb"), Path("in"), "hw1_coverage.ipynb"))
-    ada
-    >>> print(student_of(Path("in/ada/hw1_coverage.ipynb"), Path("in"), "hw1_coverage.ipynb"))
-    ada
-    """
-    stem = COPY.sub("", path.stem) or path.stem
-    inside = path.relative_to(folder).parts[:-1]
-    name = inside[0] if inside and stem == Path(notebook).stem else stem
+def _printable(name):
+    """A name in which what cannot be printed is spelt with percent signs."""
     return "".join(c if c.isprintable() else quote(c, safe="", errors="surrogateescape") for c in name)
 
 

@@ -173,6 +173,32 @@ def test_the_results_are_small(graded):
     assert sum(path.stat().st_size for path in graded.out.rglob("*")) < 20_000 * len(graded.kinds)
 
 
+# Who handed in what
+
+OWN = HOMEWORK.notebook
+LAYOUTS = [
+    (["ada.ipynb", "bob.py", "notes.txt", "._ada.ipynb", ".git/x.py"], {"ada": "ada.ipynb", "bob": "bob.py"}),
+    (["ada.ipynb", "ada (1).ipynb"], {"ada": "ada.ipynb"}),
+    ([f"ada/{OWN}", f"bob/deep/{OWN}"], {"ada": f"ada/{OWN}", "bob": f"bob/deep/{OWN}"}),
+    ([f"ada/{OWN}", "ada/conftest.py", f"eve/{OWN}", "eve/ada.ipynb"], {"ada": f"ada/{OWN}", "eve": f"eve/{OWN}"}),
+    ([f"ada/{OWN}", "eve/ada.ipynb"], {"ada": f"ada/{OWN}", "eve/ada": "eve/ada.ipynb"}),
+    (["ada/final.ipynb", "bob/final.ipynb"], {"ada/final": "ada/final.ipynb", "bob/final": "bob/final.ipynb"}),
+    (["one/ada.ipynb", "two/bob.ipynb"], {"ada": "one/ada.ipynb", "bob": "two/bob.ipynb"}),
+    (["ada.ipynb", f"ada/{OWN}"], {"ada": "ada.ipynb"}),
+]
+
+
+@pytest.mark.parametrize(("files", "students"), LAYOUTS, ids=range(len(LAYOUTS)))
+def test_files_belong_to_students_and_nobody_replaces_another_ones(tmp_path, files, students):
+    for age, file in enumerate(files):
+        path = tmp_path / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        os.utime(path, (1000 - age, 1000 - age))
+    handed = find(tmp_path, OWN)
+    assert {one.student: one.path.relative_to(tmp_path).as_posix() for one in handed} == students
+
+
 # Settings
 
 

@@ -48,7 +48,7 @@ class Memory:
         threading.Thread(target=watch, daemon=True).start()
 
     def peak(self, start, end):
-        return max(size for when, size in self.samples if start <= when <= end)
+        return max((size for when, size in self.samples if start <= when <= end), default=0)
 
 
 def _command(process):
