@@ -58,7 +58,7 @@ class Plan:
     @property
     def command(self):
         """What isolates a submission."""
-        return [] if self.trust else bubblewrap(self.hidden)
+        return [] if self.trust else bubblewrap((*self.hidden, *(Path(test).parent for test in self.tests)))
 
     @property
     def warning(self):
