@@ -29,7 +29,7 @@ PLOTTING = {"matplotlib", "mpl_toolkits", "seaborn", "plotly", "bokeh", "moe_hom
 CELL_FILE = "<ipython-input-"
 SHORTEST_CELL = 0.2  # seconds that a cell may take when the notebook's time is over
 MOST_FILES = 256  # that one process may have open
-# System calls for memory that belongs to no process, by the machine and its number: memfd_create, shmget, mount, fsopen.
+# System calls for memory of no process, by the machine and its number: memfd_create, shmget, mount, fsopen.
 UNCOUNTED = {"x86_64": (0xC000003E, (319, 29, 165, 430)), "aarch64": (0xC00000B7, (279, 194, 40, 430))}
 DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
