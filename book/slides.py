@@ -278,12 +278,16 @@ def print_decks(site=SITE):
 
 
 def print_deck(page, deck, pdf):
-    """Print one deck with a page of a browser; returns the path of the PDF."""
+    """Print one deck with a page of a browser; returns the path of the PDF. A slide that is lost is an error."""
     page.set_viewport_size({"width": 1280, "height": 720})
     page.emulate_media(media="screen")  # slides as they are shown, not as a page is printed
     page.goto(f"{deck.as_uri()}?print-pdf")
     page.wait_for_function("document.documentElement.dataset.ready === 'true'")
     page.pdf(path=pdf, prefer_css_page_size=True, print_background=True)
+    printed = len(re.findall(rb"/Type\s*/Page\b", pdf.read_bytes()))
+    slides = page.locator(".slides section").count()
+    if printed != slides:
+        sys.exit(f"{pdf} has {printed} pages, its deck {slides} slides.")
     return pdf
 
 
