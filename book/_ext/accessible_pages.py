@@ -64,11 +64,10 @@ def name_folded_code(body):
 def head_items(body):
     """A list item that opens with a bold paragraph has a heading there, which Markdown cannot write in a list.
 
-    >>> print(head_items("<li><p><strong>Learn it</strong></p>\\n<p>Start.</p></li>"))
-    <li><p role="heading" aria-level="3"><strong>Learn it</strong></p>
-    <p>Start.</p></li>
+    >>> print(head_items("<li><p><strong>Learn it</strong></p><p>Start.</p></li>"))
+    <li><h3>Learn it</h3><p>Start.</p></li>
     """
-    return re.sub(r"<li><p>(<strong>[^<]*</strong></p>\s*<p>)", r'<li><p role="heading" aria-level="3">\1', body)
+    return re.sub(r"<li><p><strong>([^<]*)</strong></p>(\s*<p>)", r"<li><h3>\1</h3>\2", body)
 
 
 def name_folded_pages(contents):
