@@ -222,7 +222,7 @@ def test_the_speaker_window_shows_notes_and_the_next_slide(site, page):
         page.keyboard.press("s")
     page.keyboard.press("ArrowRight")
     popup.value.wait_for_function("note => document.body.innerText.includes(note)", arg=note[:40])
-    assert popup.value.frame_locator("#upcoming-slide iframe").locator(".slides > section").count()
+    popup.value.frame_locator("#upcoming-slide iframe").locator(".reveal.ready section.present").wait_for()
     popup.value.close()
     assert page.faults == []
 

@@ -70,9 +70,11 @@
 
   const start = async () => {
     const printing = /print-pdf/.test(location.search);
-    const wide = printing || matchMedia("(min-width: 601px)").matches;
-    if (!wide) root.classList.add("handout"); // a phone held upright reads the slides as one column
-    else {
+    const framed = /receiver/.test(location.search); // in the speaker's window
+    if (matchMedia("(max-width: 600px)").matches && !printing && !framed) {
+      root.classList.add("handout"); // a phone held upright reads the slides as one column
+      document.querySelector("link[href='reveal/reveal.css']").disabled = true;
+    } else {
       await window.MathJax?.startup?.promise;
       const laidOut = printing && new Promise((then) => Reveal.on("pdf-ready", then));
       await Reveal.initialize({
