@@ -88,6 +88,8 @@ def difference(got, right, rtol=1e-6, atol=0.0):
     >>> print(difference([1.0, 2.5], np.array([1.0, 2.0])))
     at [1] expected 2.0, got 2.5 (1 of 2 elements differ)
     """
+    if isinstance(got, np.ndarray) and got.ndim == 0:
+        got = got[()]
     if got is None and right is not None:
         return f"expected {show(right)}, got None: is a `return` missing?"
     if isinstance(right, dict):

@@ -27,11 +27,13 @@ from conftest import ROOT
 from hostile import ALL, FIRST, HOMEWORK, MARK, SECRET, WORDS, filled, packed
 
 from moe_homework import gradescope, report
+from moe_homework.expect import difference, one_line, show
 from moe_homework.grade import Plan, grade
 from moe_homework.report import Grade, what_happened
 from moe_homework.run import Outcome
 from moe_homework.sandbox import Limits
 from moe_homework.submissions import Handed, find
+from moe_homework.values import decode, encode
 
 pytestmark = pytest.mark.xdist_group("grading")  # what is slow to make is made once
 LIMITS = Limits(call_seconds=1.5, cell_seconds=2, notebook_seconds=8, memory_bytes=1 << 30)
@@ -173,6 +175,25 @@ def test_the_results_are_small(graded):
     assert sum(path.stat().st_size for path in graded.out.rglob("*")) < 20_000 * len(graded.kinds)
 
 
+# Values that tests must stand
+
+ODD = [
+    "y", (), [], {}, [[1], [1, 2]], (1, (2, [None])), {(1, 2): 3}, {"a": None, "b": ()}, np.zeros((2, 3, 0, 5)), -1j,
+    2**500, np.full(4, np.nan), np.longdouble(1) / 3, np.ones((1,) * 20), [np.zeros(3), np.zeros(2)], np.uint64(2**63),
+]  # fmt: skip
+RIGHT = [
+    1, 1.5, True, "x", None, np.inf, 1 + 1j, np.arange(3), np.ones((2, 2)), np.array([True]), [1, 2], (1, 2.5),
+    [1, "a"], (np.ones(2), 1), {"a": 1, "b": np.ones(2)}, [(1, 2), (3, [4])],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("right", RIGHT, ids=range(len(RIGHT)))
+def test_no_answer_breaks_a_comparison_and_none_is_right_by_its_form(right):
+    for got in (decode(encode(value)) for value in [*ODD, *RIGHT]):
+        said = difference(got, right)
+        assert one_line(said).isprintable() and bool(said) == (show(got) != show(right)), got
+
+
 # Who handed in what
 
 OWN = HOMEWORK.notebook
@@ -226,16 +247,12 @@ def extra(folder, body):
     return (str(path),)
 
 
-def total(one):
-    return sum(outcome.earned for outcome in one.outcomes)
-
-
 def test_variant_seed_and_further_tests_hold(small, tmp_path):
     drawn = np.random.default_rng([7, zlib.crc32(b"test_more")]).integers(10**9)
     body = f"assert rng.integers(10**9) == {drawn} and {FIRST}({INPUTS}) == solution.{FIRST}({INPUTS})"
     grades = small({"new": hostile.right(1), "old": {}}, variant=1, seed=7, tests=extra(tmp_path, body))
-    assert total(grades["new"]) == sum(POINTS.values()) + 2
-    assert total(grades["old"]) <= sum(POINTS.values()) / 4
+    assert grades["new"].earned() == grades["new"].possible() == sum(POINTS.values()) + 2
+    assert grades["old"].earned() <= sum(POINTS.values()) / 4
     assert "variant 0, and was graded as variant 1" in grades["old"].remarks[0]
 
 
@@ -266,7 +283,7 @@ def test_a_changed_argument_and_a_memory_of_calls_cost_points(small):
     keeps = {name: f"{source}\n{KEEPS.format(name)}" for name, source in hostile.RIGHT.items()}
     change = {name: f"{source}\n{CHANGES.format(name)}" for name, source in hostile.RIGHT.items()}
     grades = small({"keeps": keeps, "changes": change})
-    assert 0 < total(grades["changes"]) < sum(POINTS.values()) and total(grades["keeps"]) < sum(POINTS.values())
+    assert 0 < grades["changes"].earned() < sum(POINTS.values()) and grades["keeps"].earned() < sum(POINTS.values())
     assert any("changes its argument" in outcome.message for outcome in grades["changes"].outcomes)
 
 
@@ -274,7 +291,7 @@ def test_only_what_is_new_is_graded_again(small, tmp_path):
     small({"a": {}, "b": hostile.WRONG})
     written = {name: (tmp_path / "out" / "students" / name / "results.json").stat().st_mtime_ns for name in "ab"}
     grades = small({"b": {}, "c": {}})
-    assert [total(grades[name]) for name in "abc"] == [sum(POINTS.values())] * 3
+    assert [grades[name].earned() for name in "abc"] == [sum(POINTS.values())] * 3
     assert (tmp_path / "out" / "students" / "a" / "results.json").stat().st_mtime_ns == written["a"]
     assert len(list(csv.reader(open(tmp_path / "out" / "grades.csv")))) == 4
 
@@ -295,7 +312,7 @@ def test_without_isolation_every_file_says_so_and_nothing_is_left(small, tmp_pat
     monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{TRAIL}")
     wrong = {hostile.FIRST: hostile.STOPS["an endless loop"].replace("FUNCTION", hostile.FIRST)}
     grades = small({"a": filled(wrong, before=[hostile.LEAVE])}, trust=True)
-    assert total(grades["a"]) == sum(POINTS.values()) - POINTS[ALL[0]] and followers() == []
+    assert grades["a"].earned() == sum(POINTS.values()) - POINTS[ALL[0]] and followers() == []
     files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
     assert len(files) == 5
     assert [path.name for path in files if "without isolation" not in path.read_text(encoding="utf-8")] == []
@@ -407,6 +424,27 @@ def test_without_bubblewrap_it_says_so_and_grades_nothing(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+WRONG = {
+    "in --out out --seed -1": "seed must be a whole number from 0 on, not -1",
+    "in --out out --variant -1": "variant must be a whole number from 0 on, not -1",
+    "in --out out --tests no.py": "no.py: there is no such file of tests",
+    "in --out out --tests in/a.py": "in/a.py: no test in it",
+    "--gradescope out --tests no.py": "no.py: there is no such file of tests",
+    "elsewhere --out out": "elsewhere is not a folder",
+    "in": "give the folder of submissions and --out DIR",
+}
+
+
+@pytest.mark.parametrize("arguments", WRONG)
+def test_a_wrong_command_is_told_what_is_wrong_and_writes_nothing(tmp_path, arguments):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.py").write_text("x = 1\n")
+    run = command(*GRADE, *arguments.split(), cwd=tmp_path)
+    said = run.communicate()[0]
+    assert run.returncode == 2 and WRONG[arguments] in said and "Traceback" not in said
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
 # Gradescope
 
 
@@ -419,6 +457,13 @@ def test_the_zip_for_gradescope_holds_all_that_runs_there_and_no_secret_of_this_
     assert settings == {"homework": HOMEWORK.name, "seed": 3, "variant": 1, "tests": ["more.py"]}
     assert {"setup.sh", "run_autograder", "tests/more.py", f"project/moe_homework/{HOMEWORK.name}/graded.py"} <= names
     assert not any(".ipynb" in name or "__pycache__" in name for name in names)
+
+
+def test_a_package_without_its_project_makes_no_half_a_zip(tmp_path, monkeypatch):
+    monkeypatch.setattr("moe_homework.homework.HERE", tmp_path / "site-packages" / "moe_homework")
+    with pytest.raises(FileNotFoundError, match="call this in a checkout of the project"):
+        gradescope.write_zip(tmp_path / "a.zip", HOMEWORK)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture
