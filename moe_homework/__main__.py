@@ -1,4 +1,4 @@
-"""`python -m moe_homework hw1 SUBMISSIONS --out DIR`: grade a folder of notebooks. See `--help` for the other doors."""
+"""Grade a folder of notebooks, or write a variant's notebook or a zip for Gradescope."""
 
 import os
 import sys
@@ -13,9 +13,9 @@ from pathlib import Path  # noqa: E402
 
 def main(argv=None):
     """Grade, or write a variant's notebook or a zip for Gradescope; what is wrong ends in one sentence and status 2."""
-    from .homework import NAMES, load
+    from .homework import NAMES, check_whole, load
 
-    parser = argparse.ArgumentParser(prog="python -m moe_homework", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m moe_homework", description=__doc__)
     add, default = parser.add_argument, "(default: %(default)s)"
     add("homework", choices=NAMES)
     add("submissions", nargs="?", type=Path, help="folder of notebooks or Python files, with its subfolders")
@@ -34,6 +34,10 @@ def main(argv=None):
     options = parser.parse_args(argv)
     homework = load(options.homework)
     try:
+        check_whole("seed", options.seed)
+        for path in options.tests:
+            if not path.is_file():
+                raise FileNotFoundError(f"{path}: there is no such file of tests")
         if options.notebook:
             _write_notebook(homework, options)
         elif options.gradescope:
@@ -58,9 +62,6 @@ def _grade(homework, options, parser):
         parser.error("give the folder of submissions and --out DIR")
     if options.user and not options.trust:
         parser.error("--user goes with --trust: bubblewrap needs no other user")
-    for path in options.tests:
-        if not path.is_file():
-            raise FileNotFoundError(f"{path}: there is no such file of tests")
     limits = {"call_seconds": options.call_seconds, "notebook_seconds": options.notebook_seconds}
     plan = Plan(
         homework=homework.name,
@@ -75,17 +76,15 @@ def _grade(homework, options, parser):
     if plan.trust:
         print(f"WARNING: {plan.warning}.", file=sys.stderr)
     grades = grade(plan, options.submissions, options.out, jobs=options.jobs, fresh=options.fresh)
-    points = sum(question.points for question in homework.functions.values())
     for one in grades:
-        earned = sum(outcome.earned for outcome in one.outcomes)
-        print(f"{one_line(one.student, 40):24s} {earned:5g} of {points} points from tests")
+        print(f"{one_line(one.student, 40):24s} {one.earned():5g} of {one.possible():g} points from tests")
     print(f"{len(grades)} submissions: {options.out} holds grades.csv, points.svg, students/ and words.csv, to be read")
 
 
 def _write_notebook(homework, options):
-    from .homework import notebook_of
+    from .homework import in_project, notebook_of
 
-    source = Path(__file__).resolve().parent.parent / "notebooks" / "homework" / homework.notebook
+    source = in_project("notebooks", "homework", homework.notebook)
     if options.notebook.exists():
         raise FileExistsError(f"{options.notebook} exists: choose another name")
     options.notebook.write_text(notebook_of(homework, source, options.variant), encoding="utf-8")

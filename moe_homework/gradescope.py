@@ -10,11 +10,10 @@ from pathlib import Path
 from . import report
 from .expect import one_line
 from .grade import Plan, grade_one
-from .homework import HERE, load
+from .homework import HERE, in_project, load
 from .sandbox import Unavailable, check_isolation
 from .submissions import find
 
-PROJECT = HERE.parent
 FILES = HERE / "gradescope_files"
 SETTINGS = "settings.json"
 KINDS = {".py", ".csv", ".json", ".jsonl", ".css", ".js", ".md", ".txt", ".sh", ""}  # what the packages are made of
@@ -35,25 +34,26 @@ def write_zip(path, homework, *, seed=0, variant=0, tests=()):
     Raises
     ------
     FileNotFoundError
-        If a file of tests is missing, or the package is installed without the project around it.
+        If the package is installed without the project around it; nothing is written then.
     """
     homework.values(variant)
     names = [Path(test).name for test in tests]
     settings = {"homework": homework.name, "seed": seed, "variant": variant, "tests": names}
-    packages = [file for name in ("moe_lib", "moe_homework") for file in sorted((PROJECT / name).rglob("*"))]
+    packages = [file for name in ("moe_lib", "moe_homework") for file in sorted(in_project(name).rglob("*"))]
     sources = [file for file in packages if file.is_file() and "__pycache__" not in file.parts and file.suffix in KINDS]
-    sources += [PROJECT / name for name in ("pyproject.toml", "README.md", "LICENSE")]
+    sources += [in_project(name) for name in ("pyproject.toml", "README.md", "LICENSE")]
+    lock = in_project("requirements.lock")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ("setup.sh", "run_autograder"):
             entry = zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0))
             entry.external_attr = 0o755 << 16
             archive.writestr(entry, (FILES / name).read_text(encoding="utf-8"))
         archive.writestr(SETTINGS, json.dumps(settings, indent=1))
-        archive.write(PROJECT / "requirements.lock", "requirements.lock")
+        archive.write(lock, lock.name)
         for test in tests:
             archive.write(test, f"tests/{Path(test).name}")
         for file in sources:
-            archive.write(file, Path("project", file.relative_to(PROJECT)))
+            archive.write(file, Path("project", file.relative_to(HERE.parent)))
     return path
 
 

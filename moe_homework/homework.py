@@ -68,7 +68,7 @@ class Homework:
 
     def values(self, variant=0):
         """{name: value} of the constants in a variant; consecutive variants differ in every one."""
-        check_variant(variant)
+        check_whole("variant", variant)
         return {constant.name: constant.choices[variant % len(constant.choices)] for constant in self.constants}
 
     def solutions(self, variant=0):
@@ -82,10 +82,18 @@ class Homework:
         return types.SimpleNamespace(**bound)
 
 
-def check_variant(variant):
-    """ValueError unless a variant is a whole number from 0 on."""
-    if not isinstance(variant, int) or isinstance(variant, bool) or variant < 0:
-        raise ValueError(f"variant must be a whole number from 0 on, not {variant!r}")
+def check_whole(name, value):
+    """ValueError, which names the variant or seed, unless it is a whole number from 0 on."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{name} must be a whole number from 0 on, not {value!r}")
+
+
+def in_project(*parts):
+    """Path of a file of the project around this package; FileNotFoundError where the package is installed alone."""
+    path = HERE.parent.joinpath(*parts)
+    if not path.exists():
+        raise FileNotFoundError(f"{'/'.join(parts)} is missing: call this in a checkout of the project")
+    return path
 
 
 def load(name):

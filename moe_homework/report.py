@@ -41,9 +41,13 @@ class Grade:
     words: dict
     remarks: tuple[str, ...]
 
-    def earned(self, question):
-        """Points of the tests of one question."""
-        return sum(outcome.earned for outcome in self.outcomes if outcome.question == question)
+    def earned(self, question=None):
+        """Points of the tests of one question, or of all."""
+        return sum(outcome.earned for outcome in self.outcomes if question in (None, outcome.question))
+
+    def possible(self, question=None):
+        """Points that the tests of one question, or of all, could give: further tests add theirs."""
+        return sum(outcome.points for outcome in self.outcomes if question in (None, outcome.question))
 
 
 def folder_of(out, student):
@@ -138,19 +142,15 @@ def what_happened(question, grade):
 
 def feedback(homework, grade):
     """What a student reads, in Markdown."""
-    possible = Counter()
-    for outcome in grade.outcomes:
-        possible[outcome.question] += outcome.points
     graded = [question for question in homework.questions if question.function]
-    earned = sum(outcome.earned for outcome in grade.outcomes)
-    total = f"{earned:g} of {sum(possible.values()):g} points from tests"
+    total = f"{grade.earned():g} of {grade.possible():g} points from tests"
     lines = [f"# {homework.title}", "", f"{_code(grade.student)}: {total}.", ""]
     lines += [*_by_hand(homework), ""] if _by_hand(homework) else []
     lines += ["| question | points | what happened |", "|---|---|---|"]
     for question in graded:
         said = what_happened(question, grade)
         said = _code(said).replace("|", "\\|") if said != "all tests passed" else said
-        points = f"{grade.earned(question.name):g} of {possible[question.name]:g}"
+        points = f"{grade.earned(question.name):g} of {grade.possible(question.name):g}"
         lines.append(f"| {question.name} {_code(question.function)} | {points} | {said} |")
     if grade.remarks:
         lines += ["", "## Remarks", "", *(f"- {_code(remark)}" for remark in grade.remarks)]
@@ -285,12 +285,11 @@ def chart(homework, grades):
 
     from moe_lib.charts import look
 
-    possible, rows = Counter(), []
-    for outcome in grades[0].outcomes:
-        possible[outcome.question] += outcome.points
+    rows = []
     for question in (question for question in homework.questions if question.function):
-        counts = Counter(_share(grade.earned(question.name), possible[question.name]) for grade in grades)
-        label = f"{question.name} {question.function} ({possible[question.name]:g})"
+        possible = grades[0].possible(question.name)
+        counts = Counter(_share(grade.earned(question.name), possible) for grade in grades)
+        label = f"{question.name} {question.function} ({possible:g})"
         for rank, name in enumerate(SHARES):
             rows.append({"question": label, "points": name, "students": counts[name], "rank": rank})
     trusted = any(remark.startswith("graded without") for remark in grades[0].remarks)

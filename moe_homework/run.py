@@ -7,6 +7,7 @@ import types
 import zlib
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -53,7 +54,7 @@ def run_tests(homework, functions, *, seed=0, variant=0, extra=(), question=None
     Raises
     ------
     RuntimeError
-        If the tests themselves cannot be run, with what pytest said.
+        If the tests themselves cannot be run, with what pytest said, or a file holds none.
     """
     plugin = _Graded(homework, functions, seed, variant, question)
     said = io.StringIO()
@@ -105,6 +106,8 @@ class _Graded:
         return self.homework.functions[names[0]].name
 
     def pytest_collection_modifyitems(self, config, items):
+        empty = {Path(path).resolve() for path in config.args} - {item.path.resolve() for item in items}
+        self.faults += [f"{path}: no test in it" for path in empty]
         items[:] = [item for item in items if self.only in (None, self.question_of(item))]
 
     @pytest.hookimpl(wrapper=True)
