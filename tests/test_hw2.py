@@ -2,26 +2,13 @@
 
 import numpy as np
 import pytest
-from homework_answers import earned, first_fault
+from homework_answers import first_fault
 
 from moe_homework.hw2 import HOMEWORK, solutions
 from moe_lib import kernels, roofline, routing
 from moe_lib.hardware import DEVICES
 from moe_lib.models import CATALOG
 from moe_lib.steps import resident_bytes
-
-FULL = {question.name: question.points for question in HOMEWORK.functions.values()}
-
-
-@pytest.mark.parametrize("variant", range(4))
-def test_reference_solutions_earn_full_marks_and_those_of_the_next_variant_next_to_nothing(variant):
-    assert earned(HOMEWORK, vars(HOMEWORK.solutions(variant)), variant) == FULL
-    last_year = earned(HOMEWORK, vars(HOMEWORK.solutions(variant + 1)), variant)
-    assert all(last_year[question] <= FULL[question] / 4 for question in FULL)
-
-
-def test_stubs_earn_nothing():
-    assert earned(HOMEWORK, {}) == dict.fromkeys(FULL, 0)
 
 
 def test_the_routed_experts_of_deepseek_v3_take_as_many_bytes_as_its_release():
@@ -149,5 +136,4 @@ def one_batch_early(*arguments):
     ],
 )  # fmt: skip
 def test_a_typical_wrong_answer_is_told_the_call_what_was_expected_and_what_came(wrong, name, line):
-    wrong.__name__ = name
-    assert line in first_fault(HOMEWORK, wrong)
+    assert line in first_fault(HOMEWORK, name, wrong)
