@@ -3,12 +3,11 @@
 import _thread
 import html
 import threading
-import traceback
 from dataclasses import dataclass
 
 from . import run
 from .expect import Stopped, Wrong, answering, one_line
-from .values import decode, encode
+from .values import decode, describe, encode
 
 CALL_SECONDS = 5.0  # that one call may take
 
@@ -101,21 +100,13 @@ def called(name, function, seconds=CALL_SECONDS):
         except Wrong:
             raise
         except (Exception, SystemExit) as error:
-            raise Wrong(f"raised {raised(error, function)}") from None
+            raise Wrong(one_line(f"raised {describe(error, of=function)}")) from None
         try:
             return decode(encode(value))
         except (TypeError, ValueError) as error:
             raise Wrong(str(error)) from None
 
     return answering(name, ask)
-
-
-def raised(error, function):
-    """An exception in a line: its type, its text, and the line of the student's code that it came from."""
-    home = getattr(getattr(function, "__code__", None), "co_filename", None)
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == home]
-    where = f" (in line {frames[-1].lineno} of the cell: {frames[-1].line})" if frames and frames[-1].line else ""
-    return one_line(f"{type(error).__name__}: {error}{where}")
 
 
 class _limit:

@@ -1,13 +1,15 @@
-"""Values that cross between a student's function and its graded tests: numbers, text, arrays and containers of them.
+"""What crosses between a student's function and its graded tests: numbers, text, arrays, containers of them; faults.
 
 They cross as JSON, never as pickles, and each side rebuilds them from plain types, so an object with an `__eq__` of its
 own does not reach a comparison. Both sides of the sandbox use this module; it imports nothing of ours.
 """
 
 import base64
+import contextlib
 import json
 import math
 import re
+import traceback
 
 import numpy as np
 
@@ -18,6 +20,7 @@ MOST_BITS = 2000  # of one integer
 MOST_VALUES = 100_000  # of one message, arrays counted as one
 MOST_KEYS = 1000  # of one dict: keys that collide take the square of their number
 DEEPEST = 20
+LONGEST_FAULT = 2000  # characters
 
 
 def encode(value, depth=0):
@@ -124,6 +127,25 @@ def _hashable(key):
     except TypeError:
         raise ValueError("a dict of the answer has a key that cannot be one") from None
     return key
+
+
+def describe(error, of=None):
+    """Type and text of an exception, and the line of the function `of` that it came from.
+
+    >>> print(describe(ValueError("no tokens")))
+    ValueError: no tokens
+    """
+    try:
+        text = str(error)[:LONGEST_FAULT]
+    except BaseException:
+        text = "(its text cannot be shown)"
+    fault = f"{type(error).__name__}: {text}".removesuffix(": ")
+    code = getattr(of, "__code__", None)
+    with contextlib.suppress(Exception):
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if code and f.filename == code.co_filename]
+        if frames and frames[-1].line:
+            fault += f" (in line {frames[-1].lineno} of the cell: {frames[-1].line})"
+    return fault[:LONGEST_FAULT]
 
 
 def to_line(message, most_bytes=MOST_BYTES):

@@ -21,11 +21,10 @@ from pathlib import Path
 from unittest import mock
 
 sys.path[:0] = [str(Path(__file__).parent), os.getcwd()]
-from values import decode, encode, from_line, to_line  # noqa: E402
+from values import LONGEST_FAULT, decode, describe, encode, from_line, to_line  # noqa: E402
 
-LONGEST = 2000  # characters of a fault
-# Not needed to grade: those that are absent are imitated.
-PLOTTING = {"matplotlib", "mpl_toolkits", "seaborn", "plotly", "bokeh", "moe_homework"}
+CHECKS = {"moe_homework"}  # always imitated: nobody reads here what a check says
+PLOTTING = {"matplotlib", "mpl_toolkits", "seaborn", "plotly", "bokeh"}  # imitated where they are absent
 CELL_FILE = "<ipython-input-"
 SHORTEST_CELL = 0.2  # seconds that a cell may take when the notebook's time is over
 MOST_FILES = 256  # that one process may have open
@@ -76,10 +75,14 @@ def refuse_uncounted_memory():
 
 
 class Imitations(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Stands in for plotting packages that are not installed, and for the checks, whose result nobody reads here."""
+    """Stands in for packages that grading does not need."""
+
+    def __init__(self, packages):
+        self.packages = packages
 
     def find_spec(self, name, path=None, target=None):
-        return importlib.machinery.ModuleSpec(name, self, is_package=True) if name.split(".")[0] in PLOTTING else None
+        known = name.split(".")[0] in self.packages
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if known else None
 
     def create_module(self, spec):
         module = mock.MagicMock(name=spec.name, __spec__=spec, __path__=[], __file__=None)
@@ -141,7 +144,7 @@ def execute(shell, task, say):
             error = run_cell(shell, cells[number], min(task["cell_seconds"], left))
             faults.pop(number, None)
             if error is not None:
-                faults[number] = describe(error)
+                faults[number] = describe_in_cell(error)
                 frames = traceback.extract_tb(error.__traceback__)
                 where = [(frame.lineno, frame.filename) for frame in frames if frame.filename.startswith(CELL_FILE)]
                 define(shell, cells[number], *(where[0] if where else ()))
@@ -160,21 +163,15 @@ def define(shell, source, after=0, file="<cell>"):
                     exec(compile(ast.Module([node], type_ignores=[]), file, "exec"), shell.user_ns)
 
 
-def describe(error, of=None):
-    """Type and text of an exception, and the line of the function `of` that it came from."""
-    try:
-        text = str(error)[:LONGEST]
-        if type(error) in (SyntaxError, IndentationError, TabError) and str(error.filename).startswith(CELL_FILE):
-            text = f"{error.msg} (line {error.lineno} of the cell: {error.text.strip()})"[:LONGEST]
-    except BaseException:
-        text = "(its text cannot be shown)"
-    fault = text if type(error) is CellTimeout else f"{type(error).__name__}: {text}".removesuffix(": ")
-    code = getattr(of, "__code__", None)
-    with contextlib.suppress(Exception):
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if code and f.filename == code.co_filename]
-        if frames and frames[-1].line:
-            fault += f" (in line {frames[-1].lineno} of the cell: {frames[-1].line})"
-    return fault[:LONGEST]
+def describe_in_cell(error):
+    """What went wrong in a cell: also that it took too long, or the line that is not Python."""
+    with contextlib.suppress(BaseException):  # where an exception is not what it seems
+        if type(error) is CellTimeout:
+            return str(error)[:LONGEST_FAULT]
+        if type(error) in (SyntaxError, IndentationError, TabError) and error.filename.startswith(CELL_FILE):
+            where = f"line {error.lineno} of the cell: {error.text.strip()}"
+            return f"{type(error).__name__}: {error.msg} ({where})"[:LONGEST_FAULT]
+    return describe(error)
 
 
 def answer(namespace, request):
@@ -192,7 +189,7 @@ def answer(namespace, request):
     try:
         return {"value": encode(value), "after": encode(arguments)}
     except (TypeError, ValueError) as error:
-        return {"fault": str(error)[:LONGEST]}
+        return {"fault": str(error)[:LONGEST_FAULT]}
     except BaseException as error:
         return {"fault": f"its value cannot be graded: {describe(error)}"}
 
@@ -216,7 +213,7 @@ def main():
     limit_resources(task["memory_bytes"], task["file_bytes"], task["processes"])
     refuse_uncounted_memory()
     builtins.input = lambda prompt="": ""
-    sys.meta_path.append(Imitations())
+    sys.meta_path[:] = [Imitations(CHECKS), *sys.meta_path, Imitations(PLOTTING)]
     ipython = shell()
     faults = execute(ipython, task, say)
     say({"ready": {str(number): fault for number, fault in faults.items()}})
