@@ -6,7 +6,7 @@ import os
 import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from tqdm import tqdm
@@ -16,7 +16,7 @@ from .check import called
 from .expect import Stopped, answering, one_line
 from .homework import HERE, load
 from .report import Grade
-from .run import Outcome, run_tests
+from .run import run_tests
 from .sandbox import Limits, Submission, bubblewrap, check_isolation
 from .submissions import Unreadable, find, read
 
@@ -125,7 +125,7 @@ def _all_failed(homework, plan, why):
 
     functions = {name: answering(name, ask) for name in homework.functions}
     outcomes = run_tests(homework, functions, seed=plan.seed, variant=plan.variant, extra=plan.tests)
-    return tuple(Outcome(question=o.question, title=o.title, points=o.points, message=why) for o in outcomes)
+    return tuple(replace(outcome, message=why) for outcome in outcomes)
 
 
 def grade(plan, submissions, out, *, jobs=None, fresh=False, progress=True):
@@ -166,8 +166,6 @@ def grade(plan, submissions, out, *, jobs=None, fresh=False, progress=True):
     handed = find(submissions, homework.notebook)
     report.given_points(out, homework)  # a fault in them is said before the work, not after it
     _check_tests(homework, plan)
-    check_isolation(plan.command, plan.user)
-    out.mkdir(parents=True, exist_ok=True)
     grades, waiting, failed, marks = {}, [], {}, {}
     for one in handed:
         marks[one.student] = report.fingerprint(one, plan)
@@ -176,6 +174,9 @@ def grade(plan, submissions, out, *, jobs=None, fresh=False, progress=True):
             grades[one.student] = kept
         else:
             waiting.append(one)
+    if waiting:
+        check_isolation(plan.command, plan.user)
+    out.mkdir(parents=True, exist_ok=True)
     jobs = max(1, min(jobs or os.cpu_count() or 1, len(waiting)))
     bar = tqdm(total=len(handed), initial=len(grades), desc=plan.homework, unit="submission", disable=not progress)
     try:

@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from .run import Outcome
+from .submissions import MOST_BYTES
 
 BY_HAND = "words.csv"  # answers that a person reads; the points that are filled in there are kept
 WORDS = ["student", "question", "points", "of", "answer", "note"]
@@ -68,7 +69,8 @@ def folder_of(out, student):
 def fingerprint(handed, plan):
     """Of all that a grade depends on: equal means graded already."""
     try:
-        content = handed.path.read_bytes() if handed.path.is_file() and handed.path.stat().st_size < 64 << 20 else b""
+        readable = handed.path.is_file() and handed.path.stat().st_size <= MOST_BYTES
+        content = handed.path.read_bytes() if readable else b""
     except OSError:
         content = b""
     return plan.digest(content + repr([handed.path.name, *(path.name for path in handed.older)]).encode())
@@ -80,11 +82,10 @@ def kept(out, handed, mark):
         data = json.loads((folder_of(out, handed.student) / RESULTS).read_text(encoding="utf-8"))["extra_data"]
         if data["fingerprint"] != mark:
             return None
-        outcomes = tuple(Outcome(**outcome) for outcome in data["outcomes"])
+        outcomes, remarks = tuple(Outcome(**outcome) for outcome in data["outcomes"]), tuple(data["remarks"])
+        return Grade(student=handed.student, file=data["file"], outcomes=outcomes, words=data["words"], remarks=remarks)
     except (OSError, ValueError, KeyError, TypeError):  # not there, or not one of ours
         return None
-    remarks = tuple(data["remarks"])
-    return Grade(student=handed.student, file=data["file"], outcomes=outcomes, words=data["words"], remarks=remarks)
 
 
 def write_student(out, homework, mark, grade):
