@@ -35,11 +35,12 @@ from moe_homework.sandbox import Limits
 from moe_homework.submissions import Handed, find
 from moe_homework.values import decode, encode
 
-pytestmark = pytest.mark.xdist_group("grading")  # what is slow to make is made once
+# What is slow to make is made once; two classes take minutes where other tests run beside them.
+pytestmark = [pytest.mark.xdist_group("grading"), pytest.mark.timeout(1800)]
 LIMITS = Limits(call_seconds=1.5, cell_seconds=2, notebook_seconds=8, memory_bytes=1 << 30)
 POINTS = {question.name: question.points for question in HOMEWORK.functions.values()}
 INPUTS = "8, 2, 1"  # that the function of the first question takes
-TRAIL = "/nowhere/trail-of-a-test"  # on the PATH of a grader and so in the environment of all that it starts
+TRAIL = f"/nowhere/trail-of-{os.getpid()}"  # on the PATH of a grader and so in the environment of all that it starts
 
 
 def listing(*folders):
