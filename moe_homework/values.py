@@ -47,7 +47,7 @@ def encode(value, depth=0):
     if isinstance(value, np.ndarray | np.generic):
         array = np.asarray(value)
         if array.dtype.kind not in ARRAY_KINDS:
-            raise TypeError(f"an array of dtype {array.dtype} cannot be graded: return numbers")
+            raise TypeError(f"an array of dtype {array.dtype} cannot be graded: return an array of numbers, or a list")
         if array.nbytes > MOST_BYTES:
             raise ValueError(f"the value is too large to be graded: {array.nbytes / 1e6:.0f} MB")
         array = np.ascontiguousarray(array).reshape(array.shape)
