@@ -3,11 +3,9 @@
 import itertools
 import re
 
-import nbformat
 import numpy as np
 import pytest
-from conftest import ROOT
-from homework_answers import first_fault
+from homework_answers import first_fault, last_table
 
 from moe_homework.hw3 import HOMEWORK
 from moe_homework.hw3.solutions import cache_hits, choose_bits, prefetched_time, split_step, token_bytes
@@ -118,11 +116,9 @@ def test_a_typical_mistake_is_told_what_was_expected_and_what_came(mistake):
     assert message.startswith(f"{name}(") and words in message
 
 
-def test_the_answer_in_words_on_the_page_of_solutions_is_about_the_table_of_the_notebook(capsys):
-    cells = nbformat.read(ROOT / "notebooks" / "homework" / HOMEWORK.notebook, as_version=4).cells
-    exec(next(cell.source for cell in cells if cell.id == "q6-table"), {"np": np})
-    measured, bound = np.array(re.findall(r"(\d+) ms .* (\d+) ms", capsys.readouterr().out), float).T
-    said = (ROOT / "book" / "homework_solutions.md").read_text(encoding="utf-8").replace("\n  ", "")
+def test_the_answer_in_words_on_the_page_of_solutions_is_about_the_table_of_the_notebook():
+    table, said = last_table(HOMEWORK)
+    measured, bound = np.array(re.findall(r"(\d+) ms .* (\d+) ms", table), float).T
     assert "{:.0f}, {:.0f}, {:.0f} and {:.0f} % of their".format(*100 * bound / measured) in said
     assert "{:.0f}, {:.0f}, {:.0f} and {:.0f} ms: they".format(*measured - bound) in said
     assert "from {:.0f} to {:.0f} ms, the measured time only from {:,.0f} to {:.0f} ms".format(

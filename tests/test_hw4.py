@@ -3,11 +3,9 @@
 import itertools
 import re
 
-import nbformat
 import numpy as np
 import pytest
-from conftest import ROOT
-from homework_answers import first_fault
+from homework_answers import first_fault, last_table
 
 from moe_homework.hw4 import HOMEWORK
 from moe_homework.hw4.solutions import best_layout, gpu_times, held_bytes, sent_bytes, share_spares
@@ -130,12 +128,9 @@ def test_a_typical_mistake_is_told_what_was_expected_and_what_came(mistake):
     assert message.startswith(f"{name}(") and words in message
 
 
-def test_the_answer_in_words_on_the_page_of_solutions_is_about_the_table_of_the_notebook(capsys):
-    cells = nbformat.read(ROOT / "notebooks" / "homework" / HOMEWORK.notebook, as_version=4).cells
-    exec(next(cell.source for cell in cells if cell.id == "q6-table"), {"np": np})
-    rows = [re.findall(r" ([\d.]+)", line) for line in capsys.readouterr().out.splitlines()]
-    batch, tp8, dp8 = rows
-    said = (ROOT / "book" / "homework_solutions.md").read_text(encoding="utf-8").replace("\n  ", "")
+def test_the_answer_in_words_on_the_page_of_solutions_is_about_the_table_of_the_notebook():
+    table, said = last_table(HOMEWORK)
+    batch, tp8, dp8 = [re.findall(r" ([\d.]+)", line) for line in table.splitlines()]
     for at, sequences in (1, 3), (3, 40):
         assert batch[at] == str(sequences) and f"{tp8[at]} against {dp8[at]} ms for {sequences}" in said
     assert batch[4:] == ["80", "200"] and abs(float(tp8[4]) - float(dp8[4])) < 0.2
