@@ -288,8 +288,10 @@ TAMPERING = {
     "patches what answers": WORKER + "main.answer = lambda *a: true",
     "answers in the worker's place": CHANNEL
     + (
-        "channel().write(b'{\"ready\": {}, \"points\": 20}\\n')\nchannel().flush()\nfor line in channel('requests'):\n"
-        '    channel().write(b\'{"value": {"value": true}, "after": {"tuple": []}}\\n\')\n    channel().flush()'
+        'import json\nchannel().write(b\'{"ready": {}, "points": 20}\\n\')\nchannel().flush()\n'
+        "for line in channel('requests'):\n"
+        "    true = {'value': {'value': True}, 'after': {'tuple': []}, 'number': json.loads(line)['number']}\n"
+        "    channel().write(json.dumps(true).encode() + b'\\n')\n    channel().flush()"
     ),
     "looks for the answers in the worker's memory": (
         "import gc, inspect\nseen = [o for o in gc.get_objects() if isinstance(o, dict) and 'gives' in o]\n"
@@ -429,6 +431,7 @@ def mischief_kinds(hidden, addresses):
             before=["import os\nos._exit(0)"],
             after=["import ctypes\nctypes.string_at(0)"],
         ),
+        kind("exits often", "ends Python in seven cells", after=["import os\nos._exit(0)"] * 7),
         kind("cuts", "closes all files in a cell", before=["import os\nos.closerange(0, 256)"]),
         kind("prints", "prints 100 MB", before=["for _ in range(100): print('x' * 1_000_000)"]),
         kind("many", "has 2,000 more cells, half of them wrong", after=["x = 1", "undefined"] * 1000),
