@@ -458,10 +458,18 @@ SPREAD = (
 )
 
 
-def changed(answer):
+FORMS = {
+    "lists": "x.tolist()",
+    "numbers of another byte order": "x.astype('>f8')",
+    "long doubles": "x.astype(np.longdouble)",
+    "arrays without dimensions": "np.array(x)",
+}
+
+
+def changed(name, answer):
     """An answer whose right value is changed by an expression of x."""
-    source = f"\nright = {FIRST}\n\n\ndef {FIRST}(*inputs):\n    x = np.asarray(right(*inputs))\n    return {answer}"
-    return RIGHT[FIRST] + source
+    kept = f"\nright_{name} = {name}\n\n\ndef {name}(*inputs):\n"
+    return f"{RIGHT[name]}{kept}    x = np.asarray(right_{name}(*inputs))\n    return {answer}"
 
 
 def luck_kinds():
@@ -474,6 +482,11 @@ def luck_kinds():
     large = [cell | ({"outputs": outputs} if cell["cell_type"] == "code" else {}) for cell in cells[:2]] + cells[2:]
     old = nbformat.convert(nbformat.from_dict(filled()), 3)
     broken = {FIRST: RIGHT[FIRST] + "\n    return (\n"}
+    forms = {name: changed(name, form) for name, form in zip(FUNCTIONS, FORMS.values(), strict=False)}
+    fails, timed, file = (RIGHT[name] for name in FUNCTIONS[:3])
+    habits = zip(
+        FUNCTIONS, [f"1 / 0\n{fails}\nassert False", f"%%time\n{timed}", f"%%writefile own.py\n{file}"], strict=False
+    )
 
     def of(file, what, content, lost=()):
         return Kind(file=file, what=what, content=content if isinstance(content, bytes) else packed(content), lost=lost)
@@ -482,18 +495,15 @@ def luck_kinds():
         kind("good", "is right, with all figures and texts", whole=True, words=SPREAD),
         kind("wrong one", "has one wrong answer", {SECOND: WRONG[SECOND]}, second),
         kind("syntax error", "has an answer that does not compile", broken, first),
-        kind("prefix", "has an answer behind a line that fails", {FIRST: f"1 / 0\n{RIGHT[FIRST]}\nassert False"}),
-        kind("magics", "uses magics and shell lines", {FIRST: f"%%time\n{RIGHT[FIRST]}"}, before=[MAGICS]),
+        kind("forms", f"answers with {', '.join(FORMS)}", forms),
         kind(
-            "files",
-            "writes its answer to a file",
-            {FIRST: f"%%writefile own.py\n{RIGHT[FIRST]}"},
-            after=[f"from own import {FIRST}"],
+            "habits",
+            "has answers behind a line that fails, under magics and in a file",
+            dict(habits),
+            before=[MAGICS],
+            after=[f"from own import {FUNCTIONS[2]}"],
         ),
         kind("plots", "draws with packages that are not here", before=[PLOTS, BETWEEN]),
-        kind("lists", "answers with lists", {FIRST: changed("x.tolist()")}),
-        kind("big endian", "answers with numbers of another byte order", {FIRST: changed("x.astype('>f8')")}),
-        kind("long", "answers with long doubles", {FIRST: changed("x.astype(np.longdouble)")}),
         kind("later", "uses names before the cell that sets them", {FIRST: f"y = z\n{RIGHT[FIRST]}"}, after=["z = 1"]),
         kind("data", "holds 5 MB of data in a cell", before=[f"data = '{'x' * 5_000_000}'"]),
         of("reversed.ipynb", "has its cells in reverse", notebook | {"cells": cells[::-1]}),
