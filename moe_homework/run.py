@@ -17,6 +17,8 @@ from .expect import one_line
 UNUSED = ("cacheprovider", "faulthandler", "logging", "terminal")  # plugins of pytest itself
 OPTIONS = ["-c", os.devnull, "--assert=plain", "--capture=no", "--noconftest", "--import-mode=importlib"]
 OPTIONS += [f"-pno:{name}" for name in UNUSED]
+# Options and plugins of other projects neither slow nor change a grade.
+ENVIRONMENT = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "", "PYTEST_PLUGINS": ""}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,15 +61,11 @@ def run_tests(homework, functions, *, seed=0, variant=0, extra=(), question=None
     plugin = _Graded(homework, functions, seed, variant, question)
     said = io.StringIO()
     paths = [str(path) for path in (homework.tests, *extra)]
-    autoload = os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # plugins of other projects neither slow nor change a grade
-    try:
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            options = [*OPTIONS, f"--rootdir={homework.tests.parent}", *paths]
-            code = pytest.main(options, plugins=[plugin, plugin.fixtures])
-    finally:
-        if autoload is None:
-            del os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"]
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        for name, value in ENVIRONMENT.items():
+            patch.setenv(name, value)
+        options = [*OPTIONS, f"--rootdir={homework.tests.parent}", *paths]
+        code = pytest.main(options, plugins=[plugin, plugin.fixtures])
     if code == pytest.ExitCode.INTERRUPTED and not plugin.faults:  # which it also is where a file cannot be imported
         raise KeyboardInterrupt
     if plugin.faults or code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):

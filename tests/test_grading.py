@@ -27,10 +27,10 @@ from conftest import ROOT
 from hostile import ALL, FIRST, HOMEWORK, MARK, SECRET, WORDS, filled, packed
 
 from moe_homework import gradescope, report
-from moe_homework.expect import difference, one_line, show
+from moe_homework.expect import answering, difference, one_line, show
 from moe_homework.grade import Plan, grade
 from moe_homework.report import Grade, what_happened
-from moe_homework.run import Outcome
+from moe_homework.run import Outcome, run_tests
 from moe_homework.sandbox import Limits
 from moe_homework.submissions import Handed, find
 from moe_homework.values import decode, encode
@@ -193,6 +193,14 @@ def test_no_answer_breaks_a_comparison_and_none_is_right_by_its_form(right):
     for got in (decode(encode(value)) for value in [*ODD, *RIGHT]):
         said = difference(got, right)
         assert one_line(said).isprintable() and bool(said) == (show(got) != show(right)), got
+
+
+@pytest.mark.parametrize(("name", "value"), [("PYTEST_ADDOPTS", "-x --color=yes"), ("PYTEST_PLUGINS", "no_plugin")])
+def test_settings_of_pytest_from_outside_change_no_grade(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    wrong = {f: answering(f, lambda arguments, named: 0.4) for f in HOMEWORK.functions}
+    assert sum(outcome.points for outcome in run_tests(HOMEWORK, wrong)) == sum(POINTS.values())
+    assert os.environ[name] == value and "PYTEST_DISABLE_PLUGIN_AUTOLOAD" not in os.environ
 
 
 # Who handed in what
