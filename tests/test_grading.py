@@ -389,8 +389,13 @@ def command(*arguments, **options):
     environment = os.environ | {"PATH": f"{os.environ['PATH']}:{TRAIL}"} | options.pop("env", {})
     return subprocess.Popen(
         [sys.executable, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        start_new_session=True, **options,
+        start_new_session=True, preexec_fn=heed_interrupts, **options,
     )  # fmt: skip
+
+
+def heed_interrupts():
+    """A process that was started in the background ignores Ctrl+C, and so would what it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 GRADE = ["-P", "-m", "moe_homework", HOMEWORK.name]
