@@ -95,6 +95,7 @@ class _Graded:
 
     def pytest_configure(self, config):
         config.addinivalue_line("markers", "points(n): what a graded test is worth")
+        config.option.tbstyle = "line"  # nobody reads a traceback, and one takes longer than the test
 
     def question_of(self, item):
         """The question whose function a test takes."""
