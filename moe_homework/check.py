@@ -2,6 +2,7 @@
 
 import _thread
 import html
+import signal
 import threading
 from dataclasses import dataclass
 
@@ -120,11 +121,17 @@ class _limit:
         _thread.interrupt_main()
 
     def __enter__(self):
+        if threading.current_thread() is not threading.main_thread():
+            self.seconds = threading.TIMEOUT_MAX  # only the main thread can be interrupted
+        else:  # a process that was started in the background ignores interrupts, also its own
+            self.before = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.timer = threading.Timer(self.seconds, self._end)
         self.timer.daemon = True
         self.timer.start()
 
     def __exit__(self, kind, error, trace):
         self.timer.cancel()
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self.before or signal.SIG_DFL)
         if self.over and kind in (None, KeyboardInterrupt):
             raise Stopped(f"gave no answer within {self.seconds:g} s: an endless or a slow loop?") from None
