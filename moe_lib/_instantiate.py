@@ -55,7 +55,7 @@ def facts_of(values, where, family=None):
     error = family_error(values, where, family)
     missing = [name for name in ("torch", "transformers") if find_spec(name) is None]
     if missing:
-        raise ValueError(f"{error}; the extra hf counts others: pip install 'moe-lib[hf]' "
+        raise ValueError(f"{error}; the extra hf counts others: pip install -e '.[hf]' "
                          f"(missing: {' and '.join(missing)})")
     import transformers
 

@@ -211,7 +211,7 @@ def main(argv=None):
         import torch
         import transformers
     except ImportError as problem:
-        parser.error(f"{problem.name} is missing: pip install 'moe-lib[hf]'")
+        parser.error(f"{problem.name} is missing: pip install -e '.[hf]'")
     try:
         if not (options.model / "config.json").is_file():
             raise ValueError(f"MODEL must be a folder with a config.json, got {options.model}")
