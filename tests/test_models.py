@@ -267,7 +267,7 @@ def test_an_unknown_family_lists_the_known_ones(model_type):
 
 @pytest.mark.skipif(bool(find_spec("torch") and find_spec("transformers")), reason="the extra hf is installed")
 def test_without_the_extra_an_unknown_family_names_it():
-    with pytest.raises(ValueError, match="got 'qwen3_next'; the extra hf counts others: pip install 'moe-lib.hf.'"):
+    with pytest.raises(ValueError, match="got 'qwen3_next'; the extra hf counts others: pip install -e '..hf.'"):
         from_config(LLAMA | {"model_type": "qwen3_next"})
 
 
