@@ -262,11 +262,16 @@ def write_index(site, decks):
     (site / "slides" / "index.html").write_text(str(soup), encoding="utf-8")
 
 
+def find_chromium():
+    """Path of Chromium or Chrome: the environment variable CHROMIUM, or what is on PATH; None without one."""
+    return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
 def print_decks(site=SITE):
     """Print every deck as PDF beside it, one page a slide, and list the PDFs in the index; needs Chromium."""
     from playwright.sync_api import sync_playwright
 
-    chromium = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    chromium = find_chromium()
     if not chromium:
         sys.exit("Chromium is needed to print slides: install it, or name it by the environment variable CHROMIUM.")
     with sync_playwright() as playwright:

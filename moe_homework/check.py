@@ -7,10 +7,8 @@ import threading
 from dataclasses import dataclass
 
 from . import run
-from .expect import Stopped, Wrong, answering, one_line
+from .expect import CALL_SECONDS, Stopped, Wrong, answering, one_line, too_slow
 from .values import decode, describe, encode
-
-CALL_SECONDS = 5.0  # that one call may take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,4 +132,4 @@ class _limit:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self.before or signal.SIG_DFL)
         if self.over and kind in (None, KeyboardInterrupt):
-            raise Stopped(f"gave no answer within {self.seconds:g} s: an endless or a slow loop?") from None
+            raise Stopped(too_slow(self.seconds)) from None

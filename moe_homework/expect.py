@@ -6,6 +6,7 @@ import math
 import numpy as np
 
 LONGEST = 400  # characters of one line
+CALL_SECONDS = 5.0  # that one call may take
 MOST_STOPS = 2  # calls of one function that may not come back before it is called no more
 FLAT_PARTS = 8  # items of a list or array that are shown
 
@@ -57,6 +58,11 @@ def expect_unchanged(function, *arguments, **named):
         now = show(argument, None)
         if now != text:
             raise Wrong(one_line(f"{call}: changes its argument; {text} became {now}: work on a copy"))
+
+
+def too_slow(seconds):
+    """What is said of a call that took more than that."""
+    return f"gave no answer within {seconds:g} s: an endless or a slow loop?"
 
 
 def answering(name, ask):

@@ -201,7 +201,7 @@ def grade(plan, submissions, out, *, jobs=None, fresh=False, progress=True):
         raise RuntimeError("a grading process was ended from outside; run the same command again to go on") from None
     finally:
         done = [grades[one.student] for one in handed if one.student in grades]
-        report.write_class(out, homework, done)
+        report.write_class(out, homework, done, plan.trust)
     for student, error in failed.items():
         what = f"{len(failed)} of {len(handed)} submissions could not be graded, {student!r} the first of them"
         raise RuntimeError(f"{what}: {type(error).__name__}: {error}") from error

@@ -75,13 +75,14 @@ def autograde(base):
         plan = replace(plan, trust=True, user="nobody" if os.geteuid() == 0 else "")
     try:
         handed = find(base / "submission", homework.notebook)
+    except FileNotFoundError:
+        results = {"score": 0, "output": f"No notebook was handed in: upload {homework.notebook}.", "tests": []}
+    else:
         chosen = max(handed, key=lambda one: (one.path.name == homework.notebook, one.path.lstat().st_mtime))
         grade = grade_one(plan, chosen.student, chosen.path, chosen.older)
         if len(handed) > 1:
             print(f"of {len(handed)} files, {one_line(chosen.path.name)} was graded")
         results = report.gradescope(homework, grade)
-    except FileNotFoundError:
-        results = {"score": 0, "output": f"No notebook was handed in: upload {homework.notebook}.", "tests": []}
     (base / "results").mkdir(exist_ok=True)
     (base / "results" / report.RESULTS).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 

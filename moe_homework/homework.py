@@ -55,6 +55,11 @@ class Homework:
         return {question.function: question for question in self.questions if question.function}
 
     @property
+    def in_words(self):
+        """The questions that a person reads."""
+        return [question for question in self.questions if question.function is None]
+
+    @property
     def tests(self):
         """Path of the graded tests."""
         return HERE / self.name / "graded.py"

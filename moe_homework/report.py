@@ -130,8 +130,7 @@ def gradescope(homework, grade):
 
 def _by_hand(homework):
     """A sentence for each question that a person reads."""
-    asked = [question for question in homework.questions if question.function is None]
-    return [f"{one.name}: a person reads this answer and gives up to {one.points} points" for one in asked]
+    return [f"{one.name}: a person reads this answer and gives up to {one.points} points" for one in homework.in_words]
 
 
 def what_happened(question, grade):
@@ -143,7 +142,7 @@ def what_happened(question, grade):
 
 def feedback(homework, grade):
     """What a student reads, in Markdown."""
-    graded = [question for question in homework.questions if question.function]
+    graded = homework.functions.values()
     total = f"{grade.earned():g} of {grade.possible():g} points from tests"
     lines = [f"# {homework.title}", "", f"{_code(grade.student)}: {total}.", ""]
     lines += [*_by_hand(homework), ""] if _by_hand(homework) else []
@@ -175,8 +174,8 @@ def _code(text):
     return f"{fence}{space}{text}{space}{fence}"
 
 
-def write_class(out, homework, grades):
-    """Write `grades.csv`, the answers in words, and the chart."""
+def write_class(out, homework, grades, trusted=False):
+    """Write `grades.csv`, the answers in words, and the chart, which says whether submissions were trusted."""
     given = given_points(out, homework)
     _write_words(out, homework, grades, given)
     names = [question.name for question in homework.questions]
@@ -191,7 +190,7 @@ def write_class(out, homework, grades):
         table.append([_cell(grade.student), *map(_number, points), _number(total), note])
     _write_table(Path(out, "grades.csv"), table)
     if grades:
-        chart(homework, grades).save(str(Path(out, "points.svg")))
+        chart(homework, grades, trusted).save(str(Path(out, "points.svg")))
 
 
 def _note(homework, grade, given):
@@ -241,10 +240,9 @@ def _read_words(path):
 
 def _write_words(out, homework, grades, given):
     """Write the answers in words, with the points that were filled in; rows with points of other students stay."""
-    asked = [question for question in homework.questions if question.function is None]
     table, graded = [WORDS], {grade.student for grade in grades}
     for grade in grades:
-        for question in asked:
+        for question in homework.in_words:
             points = _number(given.get((grade.student, question.name), ""))
             answer = grade.words.get(question.name, "")
             note = "; ".join(grade.remarks)
@@ -256,10 +254,9 @@ def _write_words(out, homework, grades, given):
 
 
 def _write_table(path, table):
-    fresh = path.with_name(path.name + ".new")
-    with open(fresh, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(table)
-    os.replace(fresh, path)
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(table)
+    _write(path, text.getvalue())
 
 
 def _number(points):
@@ -280,20 +277,19 @@ def _text(cell):
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell
 
 
-def chart(homework, grades):
+def chart(homework, grades, trusted=False):
     """How many students have all, some or none of each question's points."""
     import altair as alt
 
     from moe_lib.charts import look
 
     rows = []
-    for question in (question for question in homework.questions if question.function):
+    for question in homework.functions.values():
         possible = grades[0].possible(question.name)
         counts = Counter(_share(grade.earned(question.name), possible) for grade in grades)
         label = f"{question.name} {question.function} ({possible:g})"
         for rank, name in enumerate(SHARES):
             rows.append({"question": label, "points": name, "students": counts[name], "rank": rank})
-    trusted = any(remark.startswith("graded without") for remark in grades[0].remarks)
     subtitle = ["graded without isolation"] if trusted else []
     title = alt.TitleParams(f"{homework.name}: {len(grades)} submissions", subtitle=subtitle, anchor="start")
     colours = alt.Scale(domain=SHARES, range=[look.MEASURED, look.CACHE, look.MUTED])

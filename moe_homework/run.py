@@ -5,7 +5,6 @@ import io
 import os
 import types
 import zlib
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,7 +79,7 @@ class _Graded:
 
     def __init__(self, homework, functions, seed, variant, question):
         self.homework, self.seed, self.only = homework, seed, question
-        self.outcomes, self.faults, self.seen = [], [], Counter()
+        self.outcomes, self.faults = [], []
         values = types.SimpleNamespace(**homework.values(variant), variant=variant)
         fixtures = {"constants": values, "solution": homework.solutions(variant)}
         fixtures |= {name: functions[name] for name in homework.functions}

@@ -26,7 +26,7 @@ import psutil
 
 import moe_lib
 
-from .expect import Stopped, Wrong, answering, one_line
+from .expect import CALL_SECONDS, Stopped, Wrong, answering, one_line, too_slow
 from .values import MOST_BYTES, decode, encode, from_line, to_line
 
 INSIDE = Path("/homework")  # where the sandbox sees the worker and moe_lib
@@ -49,7 +49,7 @@ WAY_OUT = (
 class Limits:
     """What a submission may use. Times are by the clock."""
 
-    call_seconds: float = 5.0
+    call_seconds: float = CALL_SECONDS
     cell_seconds: float = 20.0
     notebook_seconds: float = 60.0
     submission_seconds: float = 300.0
@@ -223,8 +223,7 @@ class Worker:
         self.calls, seconds = self.calls + 1, self.limits.call_seconds
         request = {"call": name, "arguments": encode(arguments), "named": encode(named), "number": self.calls}
         self._send(request, seconds)
-        too_long = f"gave no answer within {seconds:g} s: an endless or a slow loop?"
-        match self._receive(seconds, too_long, self.calls):
+        match self._receive(seconds, too_slow(seconds), self.calls):
             case {"value": value, "after": after}:
                 try:
                     return decode(value), decode(after)

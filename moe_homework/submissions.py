@@ -209,7 +209,7 @@ def _words(texts, homework):
 
     An answer begins below the line "**Your answer to q5**" and goes on until the next question.
     """
-    answers = {question.name: [] for question in homework.questions if question.function is None}
+    answers = {question.name: [] for question in homework.in_words}
     into = None
     for line in "\n\n".join(texts).splitlines():
         mark = ANSWER.match(line)

@@ -55,9 +55,9 @@ def make():
 @pytest.fixture(scope="session")
 def chromium():
     """Path of Chromium or Chrome: the environment variable CHROMIUM, or what is on PATH."""
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    return _needed(found, "Chromium (on PATH, or named by the environment variable CHROMIUM)")
+    from slides import find_chromium
+
+    return _needed(find_chromium(), "Chromium (on PATH, or named by the environment variable CHROMIUM)")
 
 
 @pytest.fixture(scope="session")

@@ -22,12 +22,14 @@ def terms(env):
     return {name.lower(): (page, anchor) for name, _, kind, page, anchor, _ in objects if kind == "term"}
 
 
-def definition(env, page, anchor):
-    """The text of a glossary's entry."""
-    for item in env.get_doctree(page).findall(nodes.definition_list_item):
-        if any(anchor in term["ids"] for term in item.findall(nodes.term)):
-            return next(item.findall(nodes.definition)).astext().replace("\n", " ")
-    return ""
+def definitions(env):
+    """{place of an entry of the glossary: its text}."""
+    found = {}
+    for page in {page for page, _ in terms(env).values()}:
+        for item in env.get_doctree(page).findall(nodes.definition_list_item):
+            text = next(item.findall(nodes.definition)).astext().replace("\n", " ")
+            found |= {place: text for term in item.findall(nodes.term) for place in term["ids"]}
+    return found
 
 
 def open_texts(doctree):
@@ -82,11 +84,11 @@ class WordLinks(SphinxPostTransform):
 
 def explain(app, doctree, docname):
     """Put the definition of a word of the glossary on every link to it."""
-    known = {place: definition(app.env, *place) for place in set(terms(app.env).values())}
+    known = definitions(app.env)
     for link in doctree.findall(nodes.reference):
         if link.children and "std-term" in getattr(link[0], "attributes", {}).get("classes", []):
             target = link.get("refuri", "").partition("#")[2] or link.get("refid", "")
-            link["reftitle"] = next((said for (_, anchor), said in known.items() if anchor == target), "")
+            link["reftitle"] = known.get(target, "")
 
 
 def setup(app):

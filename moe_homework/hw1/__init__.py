@@ -1,5 +1,7 @@
 """Homework 1: how many experts does a batch touch?"""
 
+from functools import partial
+
 from moe_homework.check import checker as _checker
 from moe_homework.homework import Constant, Homework, Question
 
@@ -24,11 +26,5 @@ HOMEWORK = Homework(
         Constant(name="most", choices=(1024, 512, 2048, 768), phrases=("at most {:,} sequences",)),
     ),
 )
-
-
-def checker(variant=0):
-    """`check` for a variant of this homework."""
-    return _checker(HOMEWORK, variant)
-
-
+checker = partial(_checker, HOMEWORK)  # of a variant
 check = checker()

@@ -1,5 +1,7 @@
 """Homework 3: experts outside the card."""
 
+from functools import partial
+
 from moe_homework.check import checker as _checker
 from moe_homework.homework import Constant, Homework, Question
 
@@ -27,11 +29,5 @@ HOMEWORK = Homework(
         Constant(name="staging", choices=(8, 12, 6, 16), phrases=("{} staging slots",)),
     ),
 )
-
-
-def checker(variant=0):
-    """`check` for a variant of this homework."""
-    return _checker(HOMEWORK, variant)
-
-
+checker = partial(_checker, HOMEWORK)  # of a variant
 check = checker()
