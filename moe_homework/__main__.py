@@ -57,6 +57,7 @@ def _grade(homework, options, parser):
     from .expect import one_line
     from .grade import Plan, grade
     from .sandbox import Limits
+    from .submissions import find
 
     if not options.submissions or not options.out:
         parser.error("give the folder of submissions and --out DIR")
@@ -75,10 +76,19 @@ def _grade(homework, options, parser):
     )
     if plan.trust:
         print(f"WARNING: {plan.warning}.", file=sys.stderr)
+    _warn_of_one_student(find(options.submissions, homework.notebook))
     grades = grade(plan, options.submissions, options.out, jobs=options.jobs, fresh=options.fresh)
     for one in grades:
         print(f"{one_line(one.student, 40):24s} {one.earned():5g} of {one.possible():g} points from tests")
     print(f"{len(grades)} submissions: {options.out} holds grades.csv, points.svg, students/ and words.csv, to be read")
+
+
+def _warn_of_one_student(handed):
+    """Say so where all files are taken for one student's: the folder above that of the class may have been given."""
+    folders = {path.parent for one in handed for path in (one.path, *one.older)}
+    if len(handed) == 1 and len(folders) > 1:
+        what = f"the notebooks in {len(folders)} folders are all taken for files of {handed[0].student!r}"
+        print(f"WARNING: {what}. If they are a class, give the folder of that name.", file=sys.stderr)
 
 
 def _write_notebook(homework, options):

@@ -20,12 +20,13 @@ class Answer:
     points: float
     tests: int
     passed: int
+    title: str
     message: str
 
     def __repr__(self):
         start = f"{self.question}: {self.earned:g} of {self.points:g} points"
         tests = f"{self.passed} of {self.tests} tests passed" if self.message else f"all {self.tests} tests passed"
-        return f"{start}, {tests}. {self.message}".rstrip()
+        return f"{start}, {tests}." + (f" {self.title}: {self.message}" if self.message else "")
 
     def _repr_html_(self):
         mark, words = ("✓", "right") if not self.message else ("✗", "not yet")
@@ -78,14 +79,16 @@ def checker(homework, variant=0):
 
 
 def answer(question, outcomes):
-    """Sum up the outcomes of one question's tests; the message is that of the first that failed."""
+    """Sum up the outcomes of one question's tests; title and message are those of the first that failed."""
+    first = next((outcome for outcome in outcomes if outcome.message), None)
     return Answer(
         question=question.name,
         earned=sum(outcome.earned for outcome in outcomes),
         points=question.points,
         tests=len(outcomes),
         passed=sum(not outcome.message for outcome in outcomes),
-        message=next((outcome.message for outcome in outcomes if outcome.message), ""),
+        title=first.title if first else "",
+        message=first.message if first else "",
     )
 
 

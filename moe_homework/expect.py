@@ -19,7 +19,7 @@ class Stopped(Wrong):
     """A call that did not come back: it ran too long, used too much memory, or ended the process."""
 
 
-def expect(function, *arguments, gives, rtol=1e-6, atol=0.0, **named):
+def expect(function, *arguments, gives, rtol=1e-6, atol=0.0, elementwise=False, **named):
     """Call a student's function and compare what it returns.
 
     Parameters
@@ -33,6 +33,9 @@ def expect(function, *arguments, gives, rtol=1e-6, atol=0.0, **named):
         array is right, a list of the same numbers is too.
     rtol, atol : float
         Tolerances, relative and absolute.
+    elementwise : bool
+        The arguments broadcast to the shape of `gives`, and an element depends on theirs alone: the call for the first
+        wrong element is told in place of the arrays.
 
     Raises
     ------
@@ -46,8 +49,27 @@ def expect(function, *arguments, gives, rtol=1e-6, atol=0.0, **named):
     call = show_call(function, arguments, named)
     got = function(*copy.deepcopy(arguments), **copy.deepcopy(named))
     fault = difference(got, gives, rtol, atol)
+    if fault and elementwise:
+        call, fault = _first_wrong(function, arguments, got, gives, rtol, atol) or (call, fault)
     if fault:
         raise Wrong(one_line(f"{call}: {fault}"))
+
+
+def _first_wrong(function, arguments, got, right, rtol, atol):
+    """The call for the first wrong element of an array, and what is wrong with it; None where there is no such."""
+    try:
+        got, right = np.asarray(got), np.asarray(right)
+    except ValueError:  # a ragged list
+        return None
+    if got.shape != right.shape:
+        return None
+    faults = {place: difference(got[place], right[place], rtol, atol) for place in np.ndindex(right.shape)}
+    wrong = [place for place, fault in faults.items() if fault]
+    if not wrong:
+        return None
+    call = show_call(function, [np.broadcast_to(argument, right.shape)[wrong[0]] for argument in arguments])
+    where = f"at [{', '.join(map(str, wrong[0]))}] of arrays"
+    return f"{call}, {where}", f"{faults[wrong[0]]}; {len(wrong)} of {right.size} elements differ"
 
 
 def expect_unchanged(function, *arguments, **named):
@@ -176,6 +198,8 @@ def show_call(function, arguments, named=()):
 def show(value, most=FLAT_PARTS):
     """A value as one would type it, its long parts cut to `most` items (None: nothing is cut).
 
+    >>> print(show([4.8e12, 20.0, 0.1 + 0.2]))
+    [4.8e+12, 20.0, 0.3]
     >>> print(show(np.arange(100)))
     array([0, 1, 2, 3, 4, 5, 6, 7, ...], shape (100,))
     """
@@ -189,7 +213,10 @@ def show(value, most=FLAT_PARTS):
         inside = ", ".join(map(show, shown)) if cut else _nested(shown)
         return f"array([{inside}, ...], shape {value.shape})" if cut else f"array({inside})"
     if isinstance(value, float):
-        return f"{value:.10g}" if math.isfinite(value) and value % 1 else repr(value)
+        if math.isfinite(value) and value % 1:
+            return f"{value:.10g}"
+        scientific = np.format_float_scientific(value, trim="-")
+        return repr(value) if abs(value) < 1e6 else min(repr(value), scientific, key=len)
     if isinstance(value, list | tuple):
         cut = most is not None and len(value) > most
         inside = ", ".join(show(item, most) for item in value[:most]) + (f", ... {len(value)} in all" if cut else "")

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+import moe_lib
+
 from . import report
 from .check import called
 from .expect import Stopped, answering, one_line
@@ -65,10 +67,10 @@ class Plan:
         """What every result says where a submission was trusted."""
         return AS_USER.format(self.user) if self.user else UNISOLATED
 
-    def digest(self, content):
-        """Fingerprint of a submission's bytes, of the tests and of how it is graded: equal means graded already."""
-        digest = hashlib.sha256(content)
-        for path in (*sorted(HERE.rglob("*.py")), *self.tests):
+    def digest(self):
+        """Fingerprint of tests, formulas and settings: of all but the submission that a grade depends on."""
+        digest = hashlib.sha256()
+        for path in (*sorted(HERE.rglob("*.py")), *sorted(Path(moe_lib.__file__).parent.rglob("*.py")), *self.tests):
             digest.update(Path(path).read_bytes())
         settings = (self.homework, self.seed, self.variant, self.trust, self.user, asdict(self.limits))
         digest.update(repr(settings).encode())
@@ -105,8 +107,7 @@ def grade_one(plan, student, path, older=()):
         outcomes = run_tests(homework, functions, seed=plan.seed, variant=plan.variant, extra=plan.tests)
     finally:
         submission.close()
-    for number, fault in sorted(submission.faults.items())[:MOST_REMARKS]:
-        remarks.append(fault if fault.startswith("cell ") else f"cell {number + 1} stopped: {fault}")
+    remarks += [fault for _, fault in sorted(submission.faults.items())[:MOST_REMARKS]]
     if len(submission.faults) > MOST_REMARKS:
         remarks.append(f"{len(submission.faults) - MOST_REMARKS} more cells stopped")
     return _grade(student, path, outcomes, content.words, remarks)
@@ -166,9 +167,9 @@ def grade(plan, submissions, out, *, jobs=None, fresh=False, progress=True):
     handed = find(submissions, homework.notebook)
     report.given_points(out, homework)  # a fault in them is said before the work, not after it
     _check_tests(homework, plan)
-    grades, waiting, failed, marks = {}, [], {}, {}
+    grades, waiting, failed, marks, how = {}, [], {}, {}, plan.digest()
     for one in handed:
-        marks[one.student] = report.fingerprint(one, plan)
+        marks[one.student] = report.fingerprint(one, how)
         kept = None if fresh else report.kept(out, one, marks[one.student])
         if kept:
             grades[one.student] = kept

@@ -15,6 +15,7 @@ from .run import Outcome
 from .submissions import MOST_BYTES
 
 BY_HAND = "words.csv"  # answers that a person reads; the points that are filled in there are kept
+CHANGED = "the answer changed after its points were given: read it again, then delete this note"
 WORDS = ["student", "question", "points", "of", "answer", "note"]
 RESULTS = "results.json"
 LONGEST_NAME = 50  # characters of a folder's name, each of up to 4 bytes; 255 bytes are possible
@@ -66,14 +67,15 @@ def folder_of(out, student):
     return Path(out, "students", safe)
 
 
-def fingerprint(handed, plan):
-    """Of all that a grade depends on: equal means graded already."""
+def fingerprint(handed, how):
+    """Of all that a grade depends on: the files, and `how` they are graded. Equal means graded already."""
     try:
         readable = handed.path.is_file() and handed.path.stat().st_size <= MOST_BYTES
         content = handed.path.read_bytes() if readable else b""
     except OSError:
         content = b""
-    return plan.digest(content + repr([handed.path.name, *(path.name for path in handed.older)]).encode())
+    names = [handed.path.name, *(path.name for path in handed.older)]
+    return hashlib.sha256(content + repr((names, how)).encode()).hexdigest()
 
 
 def kept(out, handed, mark):
@@ -177,7 +179,8 @@ def _code(text):
 def write_class(out, homework, grades, trusted=False):
     """Write `grades.csv`, the answers in words, and the chart, which says whether submissions were trusted."""
     given = given_points(out, homework)
-    _write_words(out, homework, grades, given)
+    changed = _changed_answers(out, grades, given)
+    _write_words(out, homework, grades, given, changed)
     names = [question.name for question in homework.questions]
     table = [["student", *names, "total", "note"]]
     for grade in grades:
@@ -186,14 +189,14 @@ def write_class(out, homework, grades, trusted=False):
             for question in homework.questions
         ]
         total = sum(value for value in points if value != "")
-        note = _cell(_note(homework, grade, given))
+        note = _cell(_note(homework, grade, given, changed))
         table.append([_cell(grade.student), *map(_number, points), _number(total), note])
     _write_table(Path(out, "grades.csv"), table)
     if grades:
         chart(homework, grades, trusted).save(str(Path(out, "points.svg")))
 
 
-def _note(homework, grade, given):
+def _note(homework, grade, given, changed):
     """Remarks and, for each question without full points, what happened."""
     parts = list(grade.remarks)
     unread = {outcome.message for outcome in grade.outcomes} <= {*grade.remarks}  # one reason for all: said already
@@ -201,6 +204,8 @@ def _note(homework, grade, given):
         if question.function is None:
             if (grade.student, question.name) not in given:
                 parts.append(f"{question.name}: a person gives up to {question.points} points")
+            if (grade.student, question.name) in changed:
+                parts.append(f"{question.name}: {CHANGED}")
         elif what_happened(question, grade) != "all tests passed" and not unread:
             parts.append(f"{question.name}: {what_happened(question, grade)}")
     return "; ".join(parts)
@@ -223,6 +228,18 @@ def given_points(out, homework):
     return given
 
 
+def _changed_answers(out, grades, given):
+    """{(student, question)} of the answers that are not those which a person gave points for."""
+    answers = {(grade.student, question): text for grade in grades for question, text in grade.words.items()}
+    changed = set()
+    for row in _read_words(Path(out, BY_HAND)):
+        key = _text(row["student"]), row["question"]
+        if key in given and key in answers:  # a spreadsheet may end the lines of an answer otherwise
+            other = row["answer"].split() != _cell(answers[key]).split()
+            changed |= {key} if other or CHANGED in row["note"] else set()
+    return changed
+
+
 def _read_words(path):
     """Rows of the answers in words, as a spreadsheet may have saved them again."""
     if not path.is_file():
@@ -238,14 +255,14 @@ def _read_words(path):
     return rows
 
 
-def _write_words(out, homework, grades, given):
+def _write_words(out, homework, grades, given, changed):
     """Write the answers in words, with the points that were filled in; rows with points of other students stay."""
     table, graded = [WORDS], {grade.student for grade in grades}
     for grade in grades:
         for question in homework.in_words:
             points = _number(given.get((grade.student, question.name), ""))
             answer = grade.words.get(question.name, "")
-            note = "; ".join(grade.remarks)
+            note = "; ".join([*grade.remarks, *([CHANGED] if (grade.student, question.name) in changed else [])])
             table.append([_cell(grade.student), question.name, points, question.points, _cell(answer), _cell(note)])
     for row in _read_words(Path(out, BY_HAND)):
         if (row["points"] or "").strip() and _text(row["student"]) not in graded:

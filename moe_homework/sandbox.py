@@ -34,6 +34,7 @@ HOME = Path("/home/student")
 SYSTEM = ("/bin", "/lib", "/lib32", "/lib64", "/sbin")  # links into /usr on most systems
 SETTINGS = ("/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+LONGEST_START = 40  # characters of a cell's first line that are told
 MOST_LOST_CELLS = 5  # cells that may end the process before only definitions are taken of all; twice as many end it
 START_SECONDS = 60.0  # for Python to start, before anything of the student's runs
 WATCH_SECONDS = 0.05  # between two looks at a worker
@@ -355,7 +356,7 @@ class Submission:
     Attributes
     ----------
     faults : dict
-        {number of a cell: what went wrong in it}, known once a function was called.
+        {number of a cell: a sentence on what went wrong in it}, known once a function was called.
     """
 
     def __init__(self, cells, limits, command, user=""):
@@ -378,7 +379,7 @@ class Submission:
         except Undefined as error:
             mentions = re.compile(rf"\b{name}\b\s*[(=]")
             stopped = [n for n, fault in sorted(self.faults.items()) if mentions.search(self.cells[n])]
-            because = f": cell {stopped[0] + 1} stopped, {self.faults[stopped[0]]}" if stopped else ""
+            because = f": {self.faults[stopped[0]]}" if stopped else ""
             raise Wrong(f"{error}{because}") from None
         if type(after) is tuple and len(after) == len(arguments):
             for argument, changed in zip(arguments, after, strict=True):
@@ -404,10 +405,16 @@ class Submission:
                     self.failure = f"it {error}"
                 else:
                     self.times[worker.cell] += 1
-                    self.lost[worker.cell] = f"cell {worker.cell + 1} {error}"
+                    self.lost[worker.cell] = f"{self._cell(worker.cell)} {error}"
             else:
                 self.worker = worker
-                self.faults = worker.faults | self.lost
+                stopped = {number: f"{self._cell(number)} stopped: {why}" for number, why in worker.faults.items()}
+                self.faults = stopped | self.lost
+
+    def _cell(self, number):
+        """A cell as its author would find it: by its first line, as notebooks do not show the number."""
+        first = next(filter(str.strip, self.cells[number].splitlines()), "")
+        return f"code cell {number + 1}, `{one_line(first, LONGEST_START)}`,"
 
     def close(self):
         """End the worker, if there is one."""

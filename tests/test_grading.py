@@ -26,6 +26,7 @@ import pytest
 from conftest import ROOT
 from hostile import ALL, FIRST, HOMEWORK, MARK, SECRET, WORDS, filled, packed
 
+import moe_lib
 from moe_homework import gradescope, report
 from moe_homework.expect import answering, difference, one_line, show
 from moe_homework.grade import Plan, grade
@@ -296,6 +297,14 @@ def test_a_changed_argument_and_a_memory_of_calls_cost_points(small):
     assert any("changes its argument" in outcome.message for outcome in grades["changes"].outcomes)
 
 
+def test_a_cell_that_stopped_is_named_by_its_first_line(small):
+    broken = f"\n# a note\n{FIRST} = 1 / 0  # {'long ' * 20}"
+    (one,) = small({"a": filled({FIRST: broken}, before=["import os\nos._exit(0)"])}).values()
+    said = " ".join(one.remarks)
+    assert "code cell 1, `import os`, ended the Python process" in said
+    assert ", `# a note`, stopped: " in said and "ZeroDivisionError" in what_happened(HOMEWORK.question("q1"), one)
+
+
 def test_only_what_is_new_is_graded_again(small, tmp_path):
     small({"a": {}, "b": hostile.WRONG})
     written = {name: (tmp_path / "out" / "students" / name / "results.json").stat().st_mtime_ns for name in "ab"}
@@ -305,16 +314,20 @@ def test_only_what_is_new_is_graded_again(small, tmp_path):
     assert len(list(csv.reader(open(tmp_path / "out" / "grades.csv")))) == 4
 
 
-def test_whatever_a_grade_depends_on_changes_the_fingerprint(tmp_path):
+def test_whatever_a_grade_depends_on_changes_the_fingerprint(tmp_path, monkeypatch):
     path, other = tmp_path / "a.ipynb", tmp_path / "b.ipynb"
     path.write_bytes(b"1")
     other.write_bytes(b"2")
     settings = [{}, {"seed": 1}, {"variant": 1}, {"trust": True}, {"limits": LIMITS}, {"tests": (str(path),)},
                 {"tests": (str(other),)}, {"homework": "hw2"}, {"user": "nobody"}]  # fmt: skip
     plans = [Plan(**{"homework": HOMEWORK.name} | changed) for changed in settings]
-    marks = [report.fingerprint(Handed(student="a", path=path), plan) for plan in plans]
-    marks += [report.fingerprint(one, plans[0]) for one in (Handed(student="a", path=other), find(tmp_path, "x")[0])]
+    marks = [report.fingerprint(Handed(student="a", path=path), plan.digest()) for plan in plans]
+    handed, how = (Handed(student="a", path=other), find(tmp_path, "x")[0]), plans[0].digest()
+    marks += [report.fingerprint(one, how) for one in handed]
     assert len({*marks}) == len(settings) + 1 and marks[-1] == marks[0]
+    (tmp_path / "formula.py").touch()
+    monkeypatch.setattr(moe_lib, "__file__", str(tmp_path / "__init__.py"))  # other formulas, other solutions
+    assert plans[0].digest() != how
 
 
 def test_without_isolation_every_file_says_so_and_nothing_is_left(small, tmp_path, monkeypatch):
@@ -356,6 +369,21 @@ def test_points_of_a_person_count_and_survive_whatever_is_graded_next(tmp_path, 
     for students in (["a", "b"], ["b"], [], ["a", "c"], ["a", "b"]):
         report.write_class(tmp_path, HOMEWORK, [one(student) for student in students])
     assert totals(tmp_path) == {"a": sum(POINTS.values()) + 2.5, "b": sum(POINTS.values())}
+    assert report.CHANGED not in (tmp_path / "grades.csv").read_text(encoding="utf-8")
+
+
+def test_an_answer_that_changes_after_its_points_were_given_is_named_until_a_person_has_read_it(tmp_path):
+    def tables():
+        return [(tmp_path / name).read_text(encoding="utf-8") for name in ("grades.csv", report.BY_HAND)]
+
+    report.write_class(tmp_path, HOMEWORK, [one("a", "=first"), one("b")])
+    fill_in(tmp_path, "2")
+    for _ in range(2):
+        report.write_class(tmp_path, HOMEWORK, [one("a", "=second"), one("b", "second")])
+        assert [text.count(report.CHANGED) for text in tables()] == [1, 1]
+    (tmp_path / report.BY_HAND).write_text(tables()[1].replace(report.CHANGED, ""), encoding="utf-8")
+    report.write_class(tmp_path, HOMEWORK, [one("a", "=second"), one("b")])
+    assert not any(report.CHANGED in text for text in tables()) and totals(tmp_path)["a"] == sum(POINTS.values()) + 2
 
 
 @pytest.mark.parametrize("student", ["'t Hooft", "=1+1", "-rf", "'=x", "＝b", "a,b", 'a"b', "a;b"])
@@ -457,6 +485,16 @@ def test_a_wrong_command_is_told_what_is_wrong_and_writes_nothing(tmp_path, argu
     said = run.communicate()[0]
     assert run.returncode == 2 and WRONG[arguments] in said and "Traceback" not in said
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_the_folder_above_that_of_a_class_brings_a_warning(bwrap, tmp_path):
+    for student in "ab":
+        path = tmp_path / "in" / "class" / student / HOMEWORK.notebook
+        path.parent.mkdir(parents=True)
+        path.write_bytes(packed(filled()))
+    for folder, warned in (("in", True), ("in/class", False)):
+        said = command(*GRADE, folder, "--out", "out", cwd=tmp_path).communicate()[0]
+        assert ("in 2 folders are all taken for files of 'class'" in said) == warned, said
 
 
 # Gradescope

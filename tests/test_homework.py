@@ -68,6 +68,15 @@ def test_stubs_earn_nothing(name):
 
 
 @every_homework
+@pytest.mark.parametrize("variant", [0, 1, 2, 3])
+@pytest.mark.parametrize("answer", [0, 1, 1.0, 2, 3, 4, 8, -1, np.inf, np.nan, True, False, [], {}, ""], ids=repr)
+def test_an_answer_that_does_not_depend_on_the_arguments_earns_nothing(name, variant, answer):
+    homework = load(name)
+    functions = dict.fromkeys(homework.functions, lambda *arguments: answer)
+    assert [o.title for o in outcomes(homework, functions, variant=variant) if not o.message] == []
+
+
+@every_homework
 def test_the_notebook_is_valid_without_outputs_and_has_stub_check_and_answer_for_each_question(name):
     homework, notebook = load(name), source_of(load(name))
     nbformat.validate(notebook)
@@ -239,6 +248,26 @@ def test_the_whole_line_shows_the_call_and_is_one_line():
     assert str(caught.value).isprintable() and str(caught.value).endswith("expected 4, got 3")
 
 
+@pytest.mark.parametrize(
+    ("got", "says"),
+    [
+        (np.array([[11, 0], [4, 5]]), "f(1, 20), at [0, 1] of arrays: expected 21, got 0; 3 of 4 elements differ"),
+        ([[11, 21], [12, 1]], "f(2, 20), at [1, 1] of arrays: expected 22, got 1; 1 of 4 elements differ"),
+        ([[11, 21], [12]], "f(array([[1], [2]]), array([10, 20])): expected array([[11, 21], [12, 22]]), got a ragged"),
+        (np.zeros(2), "f(array([[1], [2]]), array([10, 20])): expected an array of shape (2, 2), "),
+        (None, "f(array([[1], [2]]), array([10, 20])): expected array([[11, 21], [12, 22]]), got None"),
+    ],
+)
+def test_of_arrays_the_call_for_the_first_wrong_element_is_told(got, says):
+    def f(*arguments):
+        return got
+
+    first, second = np.array([[1], [2]]), np.array([10, 20])
+    with pytest.raises(Wrong) as caught:
+        expect(f, first, second, gives=first + second, elementwise=True)
+    assert str(caught.value).startswith(says)
+
+
 def test_a_changed_argument_is_named():
     with pytest.raises(Wrong, match=r"changes its argument; array\(\[2, 1\]\) became array\(\[1, 2\]\)"):
         expect_unchanged(lambda a: a.sort(), np.array([2, 1]))
@@ -275,6 +304,7 @@ def test_a_wrong_answer_is_told_in_one_line(function, says):
     answer = check(asked.name, function)
     assert answer.earned == 0 and says in answer.message and answer.message.startswith(f"{asked.function}(")
     assert "\n" not in repr(answer) and "Traceback" not in repr(answer)
+    assert f"tests passed. {answer.title}: {answer.message}" in repr(answer) and len(answer.title) > 10
 
 
 def test_an_endless_loop_is_stopped():

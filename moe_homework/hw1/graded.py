@@ -29,14 +29,15 @@ def test_arrays_of_steps(share_read, solution, rng):
     """Arrays broadcast, and stay as they were"""
     num_experts, batch = np.array([[64], [256]]), np.sort(rng.integers(1, 5000, 40))
     gives = solution.share_read(num_experts, 8, batch)
-    expect(share_read, num_experts, 8, batch, gives=gives)
+    expect(share_read, num_experts, 8, batch, gives=gives, elementwise=True)
     expect_unchanged(share_read, num_experts, 8, batch)
 
 
 @pytest.mark.points(1)
 def test_ten_tokens(sequences_needed, constants):
-    """0.999 of experts that are chosen every other time take ten tokens"""
+    """0.999 of experts that are chosen every other time take ten tokens, 0.7 of them two"""
     expect(sequences_needed, 0.999, 2, 1, gives=-(-10 // (1 + constants.draft)))
+    expect(sequences_needed, 0.7, 2, 1, gives=1)
 
 
 @pytest.mark.points(0.5)
@@ -44,7 +45,7 @@ def test_ends_of_the_curve(sequences_needed, constants):
     """Nothing takes no sequence, everything takes one where k = E and no number otherwise"""
     most = -(-17 // (1 + constants.draft))  # 16.01 tokens
     share, top_k = np.array([0.99, 0, 0.5, 1, 1]), np.array([2, 2, 8, 8, 2])
-    expect(sequences_needed, share, 8, top_k, gives=[most, 0, 1, 1, np.inf])
+    expect(sequences_needed, share, 8, top_k, gives=[most, 0, 1, 1, np.inf], elementwise=True)
 
 
 @pytest.mark.points(0.5)
@@ -52,7 +53,7 @@ def test_share_reached_exactly(sequences_needed, constants):
     """A share that is reached exactly takes no further sequence"""
     sequences = np.arange(1, 21)
     share = 1 - (1 - 8 / 256) ** (sequences * (1 + constants.draft))
-    expect(sequences_needed, share, 256, 8, gives=sequences)
+    expect(sequences_needed, share, 256, 8, gives=sequences, elementwise=True)
 
 
 @pytest.mark.points(1)
@@ -60,7 +61,7 @@ def test_arrays_of_shares(sequences_needed, solution, rng):
     """Arrays broadcast, and stay as they were"""
     share, num_experts = rng.uniform(0.3, 0.999, 30), np.array([[16], [64], [256]])
     gives = solution.sequences_needed(share, num_experts, 4)
-    expect(sequences_needed, share, num_experts, 4, gives=gives)
+    expect(sequences_needed, share, num_experts, 4, gives=gives, elementwise=True)
     expect_unchanged(sequences_needed, share, num_experts, 4)
 
 
@@ -80,6 +81,7 @@ def test_layer_without_counts(experts_from_counts, constants):
     counts = np.array([[0, 0, 0, 0, 0], [3, 3, 3, 3, 0]])
     gives = np.array([[k, 5 * (1 - (1 - k / 5) ** 2)], [k, 4 * (1 - (1 - k / 4) ** 2)]])
     expect(experts_from_counts, counts, np.array([1, 2]), gives=gives)
+    expect_unchanged(experts_from_counts, counts, np.array([1, 2]))
 
 
 @pytest.mark.points(0.5)
@@ -130,16 +132,18 @@ def test_arrays_of_drafts(experts_for_drafts, solution, rng):
 
 @pytest.mark.points(1)
 def test_small_step(most_sequences, constants):
-    """Steps of 1, 2, 3, 4 sequences read 4, 6, 7.5 and 8.75 bytes, at 220 bytes a second"""
-    gives = sum(read <= 220 * constants.limit_ms / 1000 for read in (4, 6, 7.5, 8.75, 9.875))
-    expect(most_sequences, 1, 1, 4, 2, 1, 220, gives=gives)
+    """Steps of 1, 2, 3, 4 sequences read 4, 6, 7.5 and 8.75 bytes, at 220 or 330 bytes a second"""
+    sequences = np.arange(1, 20)
+    read = 1 + 4 * (1 - 0.5**sequences) + sequences
+    for speed in (220, 330):
+        expect(most_sequences, 1, 1, 4, 2, 1, speed, gives=np.sum(read <= speed * constants.limit_ms / 1000))
 
 
 @pytest.mark.points(0.5)
 def test_nothing_in_time(most_sequences, constants):
     """Where not even one sequence is in time the answer is 0"""
     gives = [constants.limit_ms - 2, 0]  # a sequence more is a byte more: k = E
-    expect(most_sequences, np.array([1, 50]), 0.5, 2, 2, 1, 1000.5, gives=gives)
+    expect(most_sequences, np.array([1, 50]), 0.5, 2, 2, 1, 1000.5, gives=gives, elementwise=True)
 
 
 @pytest.mark.points(0.5)
@@ -155,7 +159,7 @@ def test_models(most_sequences, solution, rng):
     num_experts, top_k, cache = rng.choice([64, 128, 256], 12), rng.choice([4, 8], 12), rng.uniform(0.1e9, 0.8e9, 12)
     arguments = (always, expert, num_experts, top_k, cache, 16e12)
     gives = solution.most_sequences(*arguments)
-    expect(most_sequences, *arguments, gives=gives)
+    expect(most_sequences, *arguments, gives=gives, elementwise=True)
     expect_unchanged(most_sequences, *arguments)
 
 
@@ -164,4 +168,4 @@ def test_models_and_machines(most_sequences, solution, rng):
     """Rows of machines against columns of models"""
     expert, bytes_per_s = rng.uniform(0.1e9, 3e9, 6), np.array([[4.8e12], [8e12], [38.4e12]])
     gives = solution.most_sequences(5e9, expert, 128, 8, 0.3e9, bytes_per_s)
-    expect(most_sequences, 5e9, expert, 128, 8, 0.3e9, bytes_per_s, gives=gives)
+    expect(most_sequences, 5e9, expert, 128, 8, 0.3e9, bytes_per_s, gives=gives, elementwise=True)

@@ -32,7 +32,7 @@ def test_released_sizes(expert_bytes, solution, rng):
     """Widths of models and drawn ones; arguments stay as they were"""
     d_model, d_expert = np.array([7168, 2880, *rng.integers(500, 9000, 20)])[:, None], np.array([2048, 2880, 1408])
     gives = solution.expert_bytes(d_model, d_expert)
-    expect(expert_bytes, d_model, d_expert, gives=gives, rtol=1e-9)
+    expect(expert_bytes, d_model, d_expert, gives=gives, rtol=1e-9, elementwise=True)
     expect_unchanged(expert_bytes, d_model, d_expert)
 
 
@@ -62,7 +62,7 @@ def test_precisions_and_batches(layer_intensity, solution, rng):
     """Rows of precisions against columns of batches; arguments stay as they were"""
     weight_bytes, batch = np.array([[2], [1], [0.5625]]), np.sort(rng.integers(1, 5000, 20))
     gives = solution.layer_intensity(256, 8, batch, weight_bytes)
-    expect(layer_intensity, 256, 8, batch, weight_bytes, gives=gives)
+    expect(layer_intensity, 256, 8, batch, weight_bytes, gives=gives, elementwise=True)
     expect_unchanged(layer_intensity, 256, 8, batch, weight_bytes)
 
 
@@ -118,7 +118,7 @@ def test_many_steps(judge, solution, constants, rng):
     bytes_read, flops = rng.uniform(1e6, 1e9, 60), rng.uniform(1e8, 1e11, 60)
     seconds = rng.uniform(0.2, 2 * constants.many, 60) * (bytes_read / 3e10 + flops / 1e12)
     gives = solution.judge(seconds, bytes_read, flops, 3e10, 1e12)
-    expect(judge, seconds, bytes_read, flops, 3e10, 1e12, gives=gives)
+    expect(judge, seconds, bytes_read, flops, 3e10, 1e12, gives=gives, elementwise=True)
     expect_unchanged(judge, seconds, bytes_read, flops, 3e10, 1e12)
 
 
@@ -143,7 +143,7 @@ def test_models(fp8_pays_from, solution, rng):
     top_k, bytes_per_s, flops_per_s = np.array([8, *rng.choice([4, 6, 8], 3)]), 4.8e12, 989e12
     arguments = (num_experts, top_k, bytes_per_s, flops_per_s)
     gives = solution.fp8_pays_from(*arguments)
-    expect(fp8_pays_from, *arguments, gives=gives)
+    expect(fp8_pays_from, *arguments, gives=gives, elementwise=True)
     expect_unchanged(fp8_pays_from, *arguments)
 
 
@@ -153,4 +153,4 @@ def test_machines_and_models(fp8_pays_from, solution, rng):
     bytes_per_s, flops_per_s = np.array([[4.8e12], [3.35e12]]), rng.uniform(5e14, 1e15, (2, 1))
     num_experts = np.array([128, 64])
     gives = solution.fp8_pays_from(num_experts, 8, bytes_per_s, flops_per_s)
-    expect(fp8_pays_from, num_experts, 8, bytes_per_s, flops_per_s, gives=gives)
+    expect(fp8_pays_from, num_experts, 8, bytes_per_s, flops_per_s, gives=gives, elementwise=True)

@@ -26,7 +26,8 @@ def test_short_group(token_bytes, constants):
 def test_bytes_of_arrays(token_bytes, solution, rng):
     """Arrays broadcast, and stay as they were"""
     d_model, d_expert, top_k = 2 * rng.integers(20, 4000, 6), 2 * rng.integers(20, 2000, 6), np.array([[1], [8]])
-    expect(token_bytes, 58, top_k, d_model, d_expert, gives=solution.token_bytes(58, top_k, d_model, d_expert))
+    gives = solution.token_bytes(58, top_k, d_model, d_expert)
+    expect(token_bytes, 58, top_k, d_model, d_expert, gives=gives, elementwise=True)
     expect_unchanged(token_bytes, 58, top_k, d_model, d_expert)
 
 

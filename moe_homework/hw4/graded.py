@@ -27,7 +27,7 @@ def test_held_by_arrays(held_bytes, solution, rng):
     """Arrays broadcast, and stay as they were"""
     num_gpus, sequences = np.array([8, 16, *rng.integers(8, 300, 7)]), rng.integers(1, 5000, (4, 1))
     gives = solution.held_bytes(17.1e9, 2.55e9, 256, 5.8e8, sequences, num_gpus)
-    expect(held_bytes, 17.1e9, 2.55e9, 256, 5.8e8, sequences, num_gpus, gives=gives)
+    expect(held_bytes, 17.1e9, 2.55e9, 256, 5.8e8, sequences, num_gpus, gives=gives, elementwise=True)
     expect_unchanged(held_bytes, 17.1e9, 2.55e9, 256, 5.8e8, sequences, num_gpus)
 
 
