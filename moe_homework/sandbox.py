@@ -33,6 +33,7 @@ INSIDE = Path("/homework")  # where the sandbox sees the worker and moe_lib
 HOME = Path("/home/student")
 SYSTEM = ("/bin", "/lib", "/lib32", "/lib64", "/sbin")  # links into /usr on most systems
 SETTINGS = ("/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types")
+APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")  # 1 on Ubuntu from 24.04 on
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 LONGEST_START = 40  # characters of a cell's first line that are told
 MOST_LOST_CELLS = 5  # cells that may end the process before only definitions are taken of all; twice as many end it
@@ -86,6 +87,8 @@ def check_isolation(command, user=""):
     except (OSError, Wrong) as error:
         said = subprocess.run([*command, "true"], capture_output=True, text=True, timeout=60).stderr if command else ""
         what = f"bubblewrap does not work here: {said}" if said else f"no worker starts here: {error}"
+        if said and APPARMOR.is_file() and APPARMOR.read_text().strip() == "1":
+            what += " (AppArmor forbids it until it has a profile, which the page on grading shows)"
         raise Unavailable(f"{one_line(what)}. {WAY_OUT}") from None
     assert works
 

@@ -128,7 +128,7 @@ def test_the_notebook_of_a_page_is_downloaded_from_disk(site, page):
 
 def test_a_phone_opens_pages_and_headings_from_the_bar_and_nothing_is_wider_than_it(site, page, toc_pages):
     page.set_viewport_size({"width": 390, "height": 844})
-    for name in toc_pages:
+    for name in [*toc_pages, "genindex", "search"]:
         page.goto((site / f"{name}.html").as_uri())
         page.wait_for_load_state("networkidle")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, name

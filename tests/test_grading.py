@@ -27,7 +27,7 @@ from conftest import ROOT
 from hostile import ALL, FIRST, HOMEWORK, MARK, SECRET, WORDS, filled, packed
 
 import moe_lib
-from moe_homework import gradescope, report
+from moe_homework import gradescope, report, sandbox
 from moe_homework.expect import answering, difference, one_line, show
 from moe_homework.grade import Plan, grade
 from moe_homework.report import Grade, what_happened
@@ -49,7 +49,8 @@ def listing(*folders):
     seen = {}
     for path in (path for folder in folders for path in Path(folder).rglob("*") if "__pycache__" not in path.parts):
         facts = path.lstat()
-        content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() and facts.st_size < 1 << 26 else ""
+        shown = path.is_file() and os.access(path, os.R_OK) and facts.st_size < 1 << 26
+        content = hashlib.sha256(path.read_bytes()).hexdigest() if shown else ""
         seen[str(path)] = facts.st_mode, facts.st_size, facts.st_mtime_ns, content
     return seen
 
@@ -464,6 +465,18 @@ def test_without_bubblewrap_it_says_so_and_grades_nothing(tmp_path):
     said = run.communicate()[0]
     assert run.returncode == 2 and "bubblewrap (bwrap) is not installed" in said and "Traceback" not in said
     assert not (tmp_path / "out").exists()
+
+
+def test_where_apparmor_forbids_bubblewrap_it_says_that_a_profile_helps(tmp_path, monkeypatch):
+    refused, (fake, switch) = "bwrap: setting up uid map: Permission denied", (tmp_path / "bwrap", tmp_path / "switch")
+    fake.write_text(f"#!/bin/sh\necho '{refused}' >&2\nexit 1\n")
+    fake.chmod(0o755)
+    monkeypatch.setattr(sandbox, "APPARMOR", switch)
+    for value, helps in (("1", True), ("0", False)):
+        switch.write_text(f"{value}\n")
+        with pytest.raises(sandbox.Unavailable, match=f"not work here: {refused}") as caught:
+            sandbox.check_isolation([str(fake)])
+        assert ("a profile, which the page on grading shows" in str(caught.value)) == helps
 
 
 WRONG = {
