@@ -35,7 +35,6 @@ class Slide:
     """A heading, what stands under it, and what the speaker says in how many minutes."""
 
     heading: str
-    opens: bool = True  # the first slide under its heading
     body: list = field(default_factory=list)
     notes: list = field(default_factory=list)
     minutes: float = 0
@@ -88,8 +87,7 @@ def read_slides(article):
             slides[0].body.append(_lifted(node))
         elif said or (shown and isinstance(node, Tag) and node.name != "h1" and not node.css.match(PAGE_ONLY)):
             if due:
-                said_before = {slide.heading for slide in slides}
-                slides.append(Slide(heading=own or heading, opens=(own or heading) not in said_before))
+                slides.append(Slide(heading=own or heading))
                 due, own = False, ""
             if said:
                 slides[-1].minutes += float(said[1])
@@ -111,7 +109,9 @@ def _marks(node):
     if "cell" in _classes(node):
         return {name.removeprefix("tag_") for name in node["class"]}, ""
     mark = MARK.fullmatch(node.strip()) if isinstance(node, Comment) else None
-    return (set(re.split(r"[ :]+", mark[0])), html.escape(mark["title"] or "")) if mark else (None, "")
+    if mark is None:
+        return None, ""
+    return set(re.split(r"[ :]+", mark[0])), html.escape((mark["title"] or "").replace("'", "’"))
 
 
 def _inside(node):
@@ -184,9 +184,12 @@ def deck_html(page_html, page):
     title = BeautifulSoup(slides[0].heading, "html.parser").get_text()
     template = Template((HERE / "decks" / "deck.html").read_text(encoding="utf-8"))
     book = soup.title.get_text().rpartition(" — ")[2]
-    sections = "\n".join(_section(slide, slide is slides[0], book) for slide in slides)
-    fields = {"title": html.escape(title), "book": html.escape(book), "page": f"../{page}", "slides": sections,
-              "head": "\n".join(map(str, head))}
+    shown, sections = set(), []  # headings that a slide has shown: a box shows its own
+    for slide in slides:
+        sections.append(_section(slide, slide is slides[0], book, opens=slide.heading not in shown))
+        shown |= {slide.heading} if _box_of(slide) is None else set()
+    fields = {"title": html.escape(title), "book": html.escape(book), "page": f"../{page}",
+              "slides": "\n".join(sections), "head": "\n".join(map(str, head))}
     return template.substitute(fields), slides
 
 
@@ -198,15 +201,20 @@ def _is_short(body):
     return len(formulas) <= 1 and len(" ".join(block.get_text(" ") for block in body).split()) <= 85
 
 
-def _section(slide, first, book):
+def _box_of(slide):
+    """The box that is all of a slide, or None."""
     boxes = [box for block in slide.body for box in [block, *block.select(".moe-predict")]
              if not {"admonition", "moe-predict"}.isdisjoint(_classes(box))]
-    kind, heading = ("opens" if slide.opens else "goes-on"), f"<h2>{slide.heading}</h2>"
+    return boxes[0] if len(boxes) == len(slide.body) == 1 else None
+
+
+def _section(slide, first, book, opens):
+    box, kind, heading = _box_of(slide), ("opens" if opens else "goes-on"), f"<h2>{slide.heading}</h2>"
     if first:
         of = "" if slide.heading == book else f'<p class="of">{html.escape(book)}</p>'
         kind, heading = "title", f"<header>{of}<h1>{slide.heading}</h1></header>"
-    elif len(boxes) == len(slide.body) == 1:
-        title = boxes[0].select_one(".admonition-title")
+    elif box is not None:
+        title = box.select_one(".admonition-title")
         kind, heading = "boxed", f"<h2>{title.get_text() if title else slide.heading}</h2>"
     kind += " short" if not first and _is_short(slide.body) else ""
     notes = "".join(f"<p>{html.escape(note)}</p>" for note in slide.notes)

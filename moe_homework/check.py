@@ -23,14 +23,19 @@ class Answer:
     title: str
     message: str
 
-    def __repr__(self):
+    def _start(self):
         start = f"{self.question}: {self.earned:g} of {self.points:g} points"
         tests = f"{self.passed} of {self.tests} tests passed" if self.message else f"all {self.tests} tests passed"
-        return f"{start}, {tests}." + (f" {self.title}: {self.message}" if self.message else "")
+        return f"{start}, {tests}." + (f" {self.title}: " if self.message else "")
+
+    def __repr__(self):
+        return self._start() + self.message
 
     def _repr_html_(self):
         mark, words = ("✓", "right") if not self.message else ("✗", "not yet")
-        return f'<p style="margin: 0"><span role="img" aria-label="{words}">{mark}</span> {html.escape(repr(self))}</p>'
+        start, message = html.escape(self._start()), html.escape(self.message)
+        line = start + (f"<code>{message}</code>" if message else "")
+        return f'<p style="margin: 0"><span role="img" aria-label="{words}">{mark}</span> {line}</p>'
 
 
 def checker(homework, variant=0):

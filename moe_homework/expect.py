@@ -119,7 +119,7 @@ def difference(got, right, rtol=1e-6, atol=0.0):
     if isinstance(got, np.ndarray) and got.ndim == 0:
         got = got[()]
     if got is None and right is not None:
-        return f"expected {show(right)}, got None: is a `return` missing?"
+        return f"expected {show(right)}, got None: is a return missing?"
     if isinstance(right, dict):
         return _dict_difference(got, right, rtol, atol)
     if isinstance(right, str | None) or isinstance(right, bool | np.bool_):

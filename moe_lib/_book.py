@@ -54,5 +54,5 @@ def _prediction(asked, place):
             f'<label for="guess-{place}">Your prediction</label> <input id="guess-{place}" type="number" step="any" '
             f'required aria-describedby="ask-{place}"> <span class="unit">{said["unit"]}</span> '
             f'<button type="submit">Commit</button>\n<div role="status"><p class="answer" hidden>'
-            f'<span class="verdict"></span> Computed: <strong>{said["text"]}</strong>. {said["why"]}</p></div>'
-            f'<noscript><p>Computed: {said["text"]}. {said["why"]}</p></noscript></form>')
+            f'<span class="verdict"></span> {said["source"]}: <strong>{said["text"]}</strong>. {said["why"]}</p></div>'
+            f'<noscript><p>{said["source"]}: {said["text"]}. {said["why"]}</p></noscript></form>')

@@ -168,7 +168,7 @@ def rank_work(inclusion, expert_of_slot, num_gpus, batch):
     """What each GPU must read and compute for its slots, in the mean.
 
     A token that chooses an expert goes to one of its c replicas by chance, so a replica is touched with probability
-    1 - (1 - p/c)^B: replicas spread tokens and add reads.
+    ``1 - (1 - p/c)^B``: replicas spread tokens and add reads.
 
     Parameters
     ----------

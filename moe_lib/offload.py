@@ -25,7 +25,7 @@ def expert_bytes(model, weight_bytes=None):
 
 
 def missed_bytes(model, *, batch=1, weight_bytes=None, hit_rate=0):
-    """Bytes of routed experts that a decode step needs and does not find: layers x E C(B) x (1 - h) x one expert.
+    """Bytes of routed experts that a decode step needs and does not find: ``layers x E C(B) x (1 - h) x one expert``.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def lru_hit_rates(trace, num_experts):
     trace : array_like of int
         Experts 0..E-1 in order of use; [tokens, k] is read token by token.
     num_experts : int
-        E.
+        E, the routed experts of a layer.
 
     Returns
     -------
@@ -305,10 +305,10 @@ def _next_use(trace):
 def che_hit_rate(popularity, cache_size, *, top_k=1):
     """Hit rate of an LRU cache under independent draws, by Che's approximation.
 
-    An expert stays T draws after its last use, the same T for all: sum_i 1 - exp(-p_i T) = c gives T, and the hit rate
-    is sum_i p_i (1 - exp(-p_i T)). With top_k > 1 a draw is a token of k distinct experts: exp(-p_i T) becomes
-    (1 - pi_i)^T with pi_i = k p_i. A token never asks for an expert twice, which costs half a token of each stay but
-    1/2k: hits need T - (k - 1) / 2k.
+    An expert stays T draws after its last use, the same T for all: ``sum_i 1 - exp(-p_i T) = c`` gives T, and the hit
+    rate is ``sum_i p_i (1 - exp(-p_i T))``. With top_k > 1 a draw is a token of k distinct experts: ``exp(-p_i T)``
+    becomes ``(1 - pi_i)^T`` with ``pi_i = k p_i``. A token never asks for an expert twice, which costs half a token of
+    each stay but 1/2k: hits need ``T - (k - 1) / 2k``.
 
     Parameters
     ----------
@@ -392,7 +392,7 @@ def reuse_from_repetition(repetition, num_experts, top_k):
     """Reuse r that yields a published repetition rate: P(consecutive tokens share an expert of a layer).
 
     Each of the k choices is kept with probability r, else drawn afresh; no repetition needs k fresh choices that avoid
-    the k before: 1 - (1 - r)^k C(E-k, k)/C(E, k).
+    the k before: ``1 - (1 - r)^k C(E-k, k)/C(E, k)``.
 
     Returns
     -------

@@ -44,7 +44,7 @@ class Layout:
 
     @property
     def num_gpus(self):
-        """P."""
+        """P, all GPUs of the layout."""
         return self.attention_tp * self.attention_dp
 
     def __str__(self):

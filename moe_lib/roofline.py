@@ -197,7 +197,7 @@ def expert_intensity(d_model, d_expert, tokens, *, weight_bytes=2, activation_by
 
 
 def draft_tokens_kept(acceptance, draft):
-    """Expected tokens of a step: 1 + alpha + ... + alpha^D, D tokens drafted, alpha the chance of each.
+    """Expected tokens of a step: ``1 + alpha + ... + alpha^D``, D tokens drafted, alpha the chance of each.
 
     Raises
     ------

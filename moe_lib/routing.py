@@ -14,7 +14,8 @@ ROWS_PER_BLOCK = 1 << 22  # values drawn at once by sample_routing, to bound its
 def coverage(num_experts, top_k, batch):
     """Expected share of routed experts that a decode step of `batch` tokens touches.
 
-    C(B) = 1 - (1 - k/E)^B: a token picks k distinct experts, every expert with probability k/E, tokens independently.
+    ``C(B) = 1 - (1 - k/E)^B``: a token picks k distinct experts, every expert with probability k/E, tokens
+    independently.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def coverage(num_experts, top_k, batch):
 
 
 def experts_touched(num_experts, top_k, batch):
-    """Expected number of distinct experts that a decode step touches in one layer: E C(B).
+    """Expected number of distinct experts that a decode step touches in one layer: ``E C(B)``.
 
     Parameters, errors and assumptions as `coverage`; returns experts.
 
@@ -58,8 +59,8 @@ def experts_touched(num_experts, top_k, batch):
 def experts_touched_std(num_experts, top_k, batch):
     """Standard deviation of the number of experts touched in one layer, in experts.
 
-    With a = (1 - k/E)^B and b = ((E-k)(E-k-1) / (E(E-1)))^B, the chances that one expert and that two given experts
-    stay untouched: Var = E a (1 - a) + E (E-1) (b - a^2).
+    With ``a = (1 - k/E)^B`` and ``b = ((E-k)(E-k-1) / (E(E-1)))^B``, the chances that one expert and that two given
+    experts stay untouched: ``Var = E a (1 - a) + E (E-1) (b - a^2)``.
 
     Parameters and errors as `coverage`.
 
@@ -103,7 +104,7 @@ def tokens_per_expert(num_experts, top_k, batch):
 
 
 def tokens_per_touched_expert(num_experts, top_k, batch):
-    """Mean tokens per expert over the experts **touched**, B k / (E C(B)); 1 for one token, nan for none.
+    """Mean tokens per expert over the experts **touched**, ``B k / (E C(B))``; 1 for one token, nan for none.
 
     Parameters and errors as `coverage`.
 
@@ -114,10 +115,10 @@ def tokens_per_touched_expert(num_experts, top_k, batch):
 
 
 def busiest_load(num_experts, top_k, batch):
-    """Expected tokens of the busiest expert of a layer under uniform routing, E[max_i load_i].
+    """Expected tokens of the busiest expert of a layer under uniform routing, ``E[max_i load_i]``.
 
     Every load is Binomial(B, k/E) with distribution function F. Independent loads would give M = sum over x of
-    1 - F(x)^E. Loads that sum to B k lie apart more than independent ones, since every pair has covariance
+    ``1 - F(x)^E``. Loads that sum to B k lie apart more than independent ones, since every pair has covariance
     -Var/(E-1): max = mean + sqrt(E/(E-1)) (M - mean), kept within the mean rounded up and B.
 
     Parameters and errors as `coverage`; batch must be whole.
@@ -165,7 +166,7 @@ def tile_rows(num_experts, top_k, batch, tile):
 def dropped_share(num_experts, top_k, batch, capacity):
     """Expected share of a layer's token-expert choices that lie beyond `capacity` tokens of their expert.
 
-    E[max(load - c, 0)] over the mean load, load ~ Binomial(B, k/E); nan for no tokens. Parameters, errors and
+    ``E[max(load - c, 0)]`` over the mean load, ``load ~ Binomial(B, k/E)``; nan for no tokens. Parameters, errors and
     assumptions otherwise as `busiest_load`.
 
     Parameters
@@ -188,8 +189,8 @@ def independent_tokens(num_experts, top_k, run, copy):
     """Independent tokens that touch as many experts as `run` consecutive tokens of one sequence.
 
     A token repeats the choice of the token before it with chance r and else chooses anew, so an expert escapes the run
-    with chance (1 - k/E) (1 - (1 - r) k/E)^(run - 1). That is (1 - k/E)^B for
-    B = 1 + (run - 1) ln(1 - (1 - r) k/E) / ln(1 - k/E). Pass batch x B to `coverage` or `decode_step`.
+    with chance ``(1 - k/E) (1 - (1 - r) k/E)^(run - 1)``. That is ``(1 - k/E)^B`` for
+    ``B = 1 + (run - 1) ln(1 - (1 - r) k/E) / ln(1 - k/E)``. Pass batch x B to `coverage` or `decode_step`.
 
     Parameters
     ----------
@@ -226,9 +227,10 @@ def independent_tokens(num_experts, top_k, run, copy):
 
 
 def coverage_of(inclusion, batch):
-    """Expected share of experts touched when experts differ: mean over i of 1 - (1 - p_i)^B.
+    """Expected share of experts touched when experts differ: mean over i of ``1 - (1 - p_i)^B``.
 
-    Never above `coverage` of the same E and k, since 1 - (1 - p)^B is concave in p: uniform routing is an upper bound.
+    Never above `coverage` of the same E and k, since ``1 - (1 - p)^B`` is concave in p: uniform routing is an upper
+    bound.
 
     Parameters
     ----------
@@ -280,7 +282,7 @@ def top_k_of(inclusion):
 
 
 def zipf_inclusion(num_experts, top_k, exponent):
-    """Inclusion probabilities [E] of a skewed router: proportional to 1 / rank^exponent, none above 1.
+    """Inclusion probabilities [E] of a skewed router: proportional to ``1 / rank^exponent``, none above 1.
 
     What would lie above 1 is spread over the other experts in proportion, so the sum stays k. A stand-in for real
     loads, not a fit to them; exponent 0 is uniform.
@@ -309,7 +311,7 @@ def zipf_inclusion(num_experts, top_k, exponent):
 
 
 def power_law_inclusion(rng, num_experts, top_k, exponent, most, num_draws=1):
-    """Inclusion probabilities [num_draws, E] of random skewed routers: loads of density ~ x^-exponent on [1, most].
+    """Inclusion probabilities [num_draws, E] of random skewed routers: loads of density ``~ x^-exponent`` on [1, most].
 
     Each draw is scaled to sum to k; what would lie above 1 is spread over the other experts in proportion.
 

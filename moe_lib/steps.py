@@ -77,7 +77,8 @@ class Step:
 def decode_step(model, batch, *, weight_bytes=None, context=0, kv_bytes=2, inclusion=None):
     """Ledger of a decode step of `batch` tokens, one per sequence.
 
-    Weights read: w (A_read + E C(B) e). FLOP: 2 B active parameters + attention. KV read: B caches of `context` tokens.
+    Weights read: ``w (A_read + E C(B) e)``. FLOP: 2 B active parameters + attention. KV read: B caches of `context`
+    tokens.
 
     Parameters
     ----------

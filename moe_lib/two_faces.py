@@ -283,9 +283,9 @@ def _problem(file, words):
 class Prediction:
     """A question whose answer the reader commits to before it shows. Made by `predict`."""
 
-    def __init__(self, question, answer, unit, why):
+    def __init__(self, question, answer, unit, why, source):
         text = f"{answer:,}" if isinstance(answer, (int, np.integer)) else charts.digits(float(answer))
-        self.asked = {"question": question, "answer": float(answer), "unit": unit, "why": why,
+        self.asked = {"question": question, "answer": float(answer), "unit": unit, "why": why, "source": source,
                       "text": f"{text} {unit}".strip()}
 
     def live(self):
@@ -297,8 +297,8 @@ class Prediction:
 
         def reveal(_):
             guess.disabled = commit.disabled = True
-            answer.value = (f"<p>You said {guess.value:,.15g}. {_verdict(guess.value, self.asked['answer'])} Computed: "
-                            f"<strong>{said['text']}</strong>. {said['why']}</p>")
+            answer.value = (f"<p>You said {guess.value:,.15g}. {_verdict(guess.value, self.asked['answer'])} "
+                            f"{said['source']}: <strong>{said['text']}</strong>. {said['why']}</p>")
 
         commit.on_click(reveal)
         row = widgets.HBox([widgets.Label("Your prediction"), guess, widgets.Label(self.asked["unit"]), commit])
@@ -306,18 +306,20 @@ class Prediction:
 
     def _repr_mimebundle_(self, include=None, exclude=None, **_):
         return {**self.live()._repr_mimebundle_(), PREDICTION: self.asked,
-                "text/plain": f"{self.asked['question']} Computed: {self.asked['text']}"}
+                "text/plain": "{question} {source}: {text}".format(**self.asked)}
 
 
-def predict(question, answer, unit="", why=""):
-    """Ask for a number before showing the computed one; on the page and in JupyterLab.
+def predict(question, answer, unit="", why="", source="Computed"):
+    """Ask for a number before showing the right one; on the page and in JupyterLab.
 
     Parameters
     ----------
     question, unit, why : str
-        Why is shown with the answer.
+        `why` is shown with the answer.
     answer : float
-        Computed, not typed.
+        Computed or read from data, not typed.
+    source : str
+        Where the answer comes from, such as "Measured by NVIDIA".
 
     Returns
     -------
@@ -326,7 +328,7 @@ def predict(question, answer, unit="", why=""):
     >>> predict("How many experts?", 222.44, "experts").asked["text"]
     '222 experts'
     """
-    return Prediction(question, answer, unit, why)
+    return Prediction(question, answer, unit, why, source)
 
 
 def _verdict(guess, computed):

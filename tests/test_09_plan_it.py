@@ -92,7 +92,7 @@ def page():
 
 def test_the_frontier_stands_where_the_page_says(frontier):
     said = frontier.readout(**start(frontier))
-    assert list(said.values()) == ["TP2xDP4+EP8", "83 sequences", "20 ms", "127 ms", "519", "$ 1.07", "none"]
+    assert list(said.values()) == ["TP2xDP4+EP8", "83 sequences", "20 ms", "127 ms", "519", "$1.07", "none"]
 
 
 @pytest.mark.parametrize("model", controls.page_09.PLAN_MODELS)
@@ -105,7 +105,7 @@ def test_the_best_of_the_frontier_is_the_best_of_the_plan(frontier, model, gpus,
         assert said["Best layout"] in ("does not fit", "none meets the target")
         return
     assert said["Best layout"] == str(row.layout) and said["Sequences at once"].split()[0] == f"{row.batch:,}"
-    assert said["A million tokens"] == f"$ {row.cost_per_million_tokens:.2f}"
+    assert said["A million tokens"] == f"${row.cost_per_million_tokens:.2f}"
 
 
 def test_dots_and_crosses_of_the_page_are_steps_of_their_layouts(page):
@@ -130,10 +130,10 @@ def test_the_frontier_says_the_same_live_and_on_the_page(frontier, page):
 def test_the_frontier_says_what_cannot_be_and_why(frontier):
     chosen = start(frontier, model="qwen3-235b-a22b")
     written = frontier.live_spec(**chosen)["datasets"]["barred"][0]["text"].replace("\n", " ")
-    assert frontier.readout(**chosen)["Cannot be"] == "4 of 16 layouts"
+    assert frontier.readout(**chosen)["Layouts ruled out"] == "4 of 16 layouts"
     assert written.endswith("leaves 192 each, no whole blocks of 128")
     alone = frontier.readout(**start(frontier, gpus=2))
-    assert alone["Best layout"] == "does not fit" and alone["Cannot be"] == "all: 5 GPUs needed"
+    assert alone["Best layout"] == "does not fit" and alone["Layouts ruled out"] == "all (needs 5 GPUs)"
     assert frontier.readout(**start(frontier, tpot=0.5))["Best layout"] == "none meets the target"
 
 

@@ -208,7 +208,7 @@ def test_lines_that_are_no_message_are_refused(line):
 @pytest.mark.parametrize(
     ("got", "right", "says"),
     [
-        (None, 0.5, "expected 0.5, got None: is a `return` missing?"),
+        (None, 0.5, "expected 0.5, got None: is a return missing?"),
         (0.25, 0.5, "expected 0.5, got 0.25"),
         (0.51, 0.5, "expected 0.5, got 0.51 (2.00% too high)"),
         (float("nan"), 0.5, "expected 0.5, got nan"),
@@ -293,7 +293,7 @@ def test_a_right_answer_earns_all_points():
 @pytest.mark.parametrize(
     ("function", "says"),
     [
-        (lambda *a: None, "is a `return` missing?"),
+        (lambda *a: None, "is a return missing?"),
         (lambda *a: 1 / 0, "raised ZeroDivisionError: division by zero (in line"),
         (lambda *a: sys.exit(1), "raised SystemExit: 1"),
         (lambda *a: {1}, "a value of type set cannot be graded"),

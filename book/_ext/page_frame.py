@@ -15,11 +15,16 @@ from importlib.metadata import version
 from pathlib import Path
 
 import nbformat
+from docutils import nodes
 from sphinx import addnodes
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.osutil import relative_uri
 
 GIT = shutil.which("git")
 POINT_AFTER_MATH = re.compile(r'(<span class="math notranslate nohighlight">[^<]*</span>)([.,;:?!)]+)')
+CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
+CODE_WORD = re.compile(r'(<span class="pre">)([^<]*)(</span>)')
+UNIT = re.compile(r"(?<=\d) (?=%|(?:[kMGT]?i?B|[mµn]?s|[MGT]?FLOP)\b)")
 
 
 def online(repository, branch, path):
@@ -97,6 +102,32 @@ def frame(app, pagename, templatename, context, doctree):
         context["moe_part"] = "An executable textbook chapter"
     if "body" in context:  # no line ends between a formula and its full stop
         context["body"] = POINT_AFTER_MATH.sub(r'<span class="moe-keep">\1\2</span>', context["body"])
+        context["body"] = break_names(context["body"])
+
+
+class KeepUnits(SphinxPostTransform):
+    """No line ends between a number and its unit."""
+
+    default_priority = 900
+
+    def run(self, **kwargs):
+        """Change the page in place."""
+        closed = nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.raw
+        for text in list(self.document.findall(nodes.Text)):
+            if UNIT.search(text) and not isinstance(text.parent, closed):
+                text.parent.replace(text, nodes.Text(UNIT.sub("\u00a0", text)))
+
+
+def break_names(body):
+    """In a table, names in code may go on in the next line after a mark within; an option keeps its dashes anywhere.
+
+    >>> print(break_names('<td><span class="pre">num_layers</span></td><p><span class="pre">--only</span></p>'))
+    <td><span class="pre">num_<wbr>layers</span></td><p><span class="pre moe-keep">--only</span></p>
+    """
+    def in_cell(cell):
+        return CODE_WORD.sub(lambda word: word[1] + re.sub(r"([_/.(=])(?=\w)", r"\1<wbr>", word[2]) + word[3], cell[0])
+
+    return CELL.sub(in_cell, body).replace('<span class="pre">--', '<span class="pre moe-keep">--')
 
 
 def write_downloads(app, exception):
@@ -108,6 +139,7 @@ def write_downloads(app, exception):
 
 def setup(app):
     """Register the hooks, after the theme's own."""
+    app.add_post_transform(KeepUnits)
     app.connect("html-page-context", frame, priority=900)
     app.connect("build-finished", write_downloads)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -11,7 +11,8 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.nodes import make_refnode
 
 CLOSED = (nodes.title, nodes.literal, nodes.literal_block, nodes.reference, nodes.math, nodes.math_block, nodes.raw,
-          nodes.term, nodes.label, nodes.thead, addnodes.pending_xref, addnodes.desc_signature)  # fmt: skip
+          nodes.term, nodes.label, nodes.thead, nodes.citation, addnodes.pending_xref, addnodes.desc_signature,
+          addnodes.literal_strong)  # fmt: skip
 AMBIGUOUS = {"bound"}  # also a verb
 PAGE = re.compile(r"(?<=[Pp]age )\d\d\b|(?<=[Pp]ages )\d\d\b|(?<=\d\d and )\d\d\b|(?<=\d\d, )\d\d\b")
 

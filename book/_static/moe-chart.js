@@ -246,7 +246,8 @@
         const text = keys.reduce((nested, key) => nested[chosen[key]], values);
         if (cells[i].textContent === text) return;
         cells[i].textContent = text;
-        cells[i].innerHTML = cells[i].innerHTML.replaceAll("+", "+<wbr>"); // TP8xDP8+TP8xEP8 may break there
+        cells[i].innerHTML = cells[i].innerHTML.replaceAll("+", "+<wbr>") // TP8xDP8+TP8xEP8 may break there, 182 µs may not
+          .replace(/[\d.,]+ (?:%|(?:[kMGT]?B|[mµn]?s)\b)(?:\/s\b)?/g, '<span class="moe-keep">$&</span>');
       });
       choices.forEach((choice) => { inputs[choice.name].disabled = isIdle(choice); });
       if (settings) settings.textContent = choices.filter((choice) => !isIdle(choice)).map(({ name, label, labels }) => `${label}: ${labels[chosen[name]]}`).join(", ");
@@ -268,8 +269,20 @@
       const width = plot.clientWidth;
       if (!width || width === drawnAt) return;
       drawnAt = width;
+      for (const columns of width < NARROW ? [1] : [undefined, 3, 2, 1]) { // as few rows of legend as the width takes
+        await drawWith(width, columns);
+        if (!legendIsCut()) break;
+      }
+      el.dataset.ready = "true";
+    };
+    const legendIsCut = () => {
+      const edge = plot.querySelector("svg").getBoundingClientRect().right + 1;
+      return [...plot.querySelectorAll(".role-legend-label text, .role-legend-title text")].some((text) => text.getBoundingClientRect().right > edge);
+    };
+    const drawWith = async (width, columns) => {
       const fitted = fit(spec, width);
-      if (width < NARROW) fitted.config = { ...fitted.config, legend: { ...fitted.config?.legend, direction: "vertical", columns: 1 } };
+      const legend = columns && { ...fitted.config?.legend, columns, ...(columns === 1 && { direction: "vertical" }) };
+      if (legend) fitted.config = { ...fitted.config, legend };
       const ours = Object.fromEntries(choices.map((choice) => [signalOf(choice), valueOf(choice)]));
       fitted.params = (fitted.params ?? []).map((param) => (param.name in ours ? { name: param.name, value: ours[param.name] } : param));
       fitted.config = { ...fitted.config, aria: false, mark: { ...fitted.config?.mark, aria: false } }; // one picture with a name and a table, not a thousand named marks
@@ -281,7 +294,6 @@
       picture.setAttribute("role", "img");
       picture.setAttribute("aria-label", name);
       if (words) picture.setAttribute("aria-describedby", `${el.id}-words`);
-      el.dataset.ready = "true";
     };
     await draw();
     const layers = layersOf(spec);

@@ -4,7 +4,7 @@
   const root = document.documentElement;
   const ZOOM = { least: 1.17, most: 1.75 }; // of a chart: its labels are 12 px before
   const NARROW = 575; // px: moe-chart.js stacks a narrower chart
-  const FOOT = 48; // px of a slide below its content
+  const FOOT = 54; // px of a slide below its content
   const pause = (ms) => new Promise((then) => setTimeout(then, ms));
 
   const turn = () => {

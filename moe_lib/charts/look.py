@@ -113,6 +113,12 @@ def rows_axis():
     return alt.Y("label:N", sort=None, title=None, axis=alt.Axis(labelLimit=0, grid=True, ticks=False, domain=False))
 
 
+def beside(field, most, dx=9):
+    """Settings of a mark: text right of its point, and left of it where `field` is more than `most`."""
+    far = f"datum.{field} > {most}"
+    return {"align": {"expr": f"{far} ? 'right' : 'left'"}, "dx": {"expr": f"{far} ? {-dx} : {dx}"}}
+
+
 def legend_colors(names, colors):
     """Colour by series, in the order given, with the legend above the plot."""
     return alt.Color("series:N", title=None, scale=alt.Scale(domain=list(names), range=list(colors)),

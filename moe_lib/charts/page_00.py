@@ -28,7 +28,7 @@ def workshop():
     """
     curve = alt.Chart(alt.NamedData("curve")).transform_filter("datum.model == model && datum.precision == precision")
     ridge = alt.Chart(alt.NamedData("ridge")).transform_filter("datum.device == device && datum.precision == precision")
-    x, domain = batch_axis(), (0.3, 1e5)
+    x, domain = batch_axis(), (0.3, 5e5)
     names = ["this mixture of experts", "a dense model of its active size", "the device's ridge point"]
     lines = curve.transform_fold(["moe", "twin"], as_=["which", "intensity"]).transform_calculate(
         series=f"datum.which == 'moe' ? {names[0]!r} : {names[1]!r}")

@@ -45,7 +45,7 @@ def memory_bill():
     side = {"expr": "datum.ends < datum.end ? 'left' : 'right'"}
     last = needed.transform_filter("datum.ends >= datum.end || datum.ends == datum.most").transform_calculate(
         text="datum.count + (datum.count > 1 ? ' hold ' : ' holds ') + format(datum.ends, ',.0f') + ' GB'")
-    return finish(alt.layer(
+    figure = finish(alt.layer(
         bill.mark_bar(height=22, aria=False).encode(x=x, x2="end", y=y, color=color),
         used.mark_bar(height=5, aria=False).encode(x=x, x2="used", y=y, color=color),
         rule.encode(x=at, color=color),
@@ -54,6 +54,8 @@ def memory_bill():
         "Gigabytes that must be held, one bar for each item, end to end: routed experts, shared experts, attention, "
         "embedding and head, the rest, the caches. Dashed rules show where each device is full. A thin bar shows what "
         "one token reads.")
+    figure.config["legend"]["offset"] = 24  # above the text on the rules
+    return figure
 
 
 def cache_per_token(table, published):

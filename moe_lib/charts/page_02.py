@@ -15,6 +15,7 @@ from .look import (
     MUTED,
     WIDTH,
     batch_axis,
+    beside,
     finish,
     legend_colors,
     rows,
@@ -55,8 +56,8 @@ def wall():
     band, smooth = curve.transform_filter("isValid(datum.low)"), {"interpolate": "monotone", "aria": False}
     expected = alt.layer(
         band.mark_area(color=MOE, opacity=0.2, **smooth).encode(x=x, y=share_axis("low"), y2="high:Q"),
-        bound.mark_line(strokeWidth=2, strokeDash=[6, 4], **smooth).encode(x=x, y=share_axis("uniform"), color=color),
         mean.mark_line(strokeWidth=2.5, **smooth).encode(x=x, y=y, color=color),
+        bound.mark_line(strokeWidth=2, strokeDash=[6, 4], **smooth).encode(x=x, y=share_axis("uniform"), color=color),
         at.mark_rule(color=MUTED, aria=False).encode(x=x),
         step.mark_point(shape="diamond", filled=True, size=130, opacity=1, aria=False).encode(x=x, y=y, color=color),
         at.mark_point(size=190, strokeWidth=2.5, opacity=1, aria=False).encode(x=x, y=y, color=color),
@@ -65,7 +66,7 @@ def wall():
         alt.hconcat(squares, expected, spacing=28).resolve_scale(color="independent"),
         "Left, a square for every expert of a layer, lit by the tokens it gets in one simulated step; experts "
         "without a token are outlines. Right, the share of experts touched against the batch, with a dot at the "
-        "chosen batch. At 64 tokens 34 of 256 squares are dark.")
+        "chosen batch. At 64 tokens 34 of 256 squares are unlit.")
 
 
 def coverage():
@@ -84,11 +85,11 @@ def coverage():
     here = mine.transform_filter("datum.batch == batch")
     label = alt.Text("touched:Q", format=".0%")
     return finish(alt.layer(
-        bound.mark_line(strokeWidth=2, strokeDash=[6, 4], **smooth).encode(x=x, y=y, color=color),
         mine.mark_line(strokeWidth=2.5, **smooth).encode(x=x, y=y, color=color),
+        bound.mark_line(strokeWidth=2, strokeDash=[6, 4], **smooth).encode(x=x, y=y, color=color),
         here.mark_rule(color=MUTED, aria=False).encode(x=x),
         here.mark_point(filled=True, size=130, opacity=1, aria=False).encode(x=x, y=y, color=color),
-        here.mark_text(align="left", dx=10, dy=14, fontWeight="bold", aria=False).encode(x=x, y=y, text=label),
+        here.mark_text(**beside("batch", 2000, 10), dy=14, fontWeight="bold", aria=False).encode(x=x, y=y, text=label),
     ).properties(width=WIDTH, height=HEIGHT),
         "Share of a layer's experts that a step touches against the batch. The curve rises steeply and then levels "
         "off; a skewed router stays below the uniform one.")

@@ -22,7 +22,7 @@ from .look import (
     series_rows,
 )
 
-ROOF = (0.7, 3e5)  # FLOP per byte from one end of a roof to the other
+ROOF = (0.4, 3e5)  # FLOP per byte from one end of a roof to the other
 RULED = (1, 64, 512, 4096, 32768)  # batches written beside it
 
 
@@ -34,7 +34,7 @@ def roofline():
     """
     x = alt.X("intensity:Q", title="FLOP per byte read", axis=alt.Axis(values=[10**i for i in range(6)], format="~s"),
               scale=alt.Scale(type="log", domain=list(ROOF), nice=False, clamp=True))
-    y = log_axis("rate", "FLOP/s at most", (1e12, 1e16), format="~s")
+    y = log_axis("rate", "FLOP/s at most", (5e11, 1e16), format="~s")
     here = "datum.precision == precision && datum.device == device"
     names = ["this mixture of experts", "a dense model of its active size", "the roofline of the device"]
     color = legend_colors(names, [MOE, DENSE, LIMIT])
@@ -151,7 +151,7 @@ def time_ratio(batch, ratios, peak, peak_says, ends):
         rule.mark_text(align="left", dx=6, dy=8, aria=False).encode(x=x, y="top:Q", text="says:N"),
         alt.Chart(alt.Data(values=table)).mark_line(strokeWidth=2.5, aria=False).encode(x=x, y=y, color=color),
         at.mark_point(filled=True, size=70, opacity=1, aria=False).encode(x=x, y=y, color=color),
-        at.mark_text(align="left", dx=9, dy=-4, fontWeight="bold", aria=False).encode(
+        at.mark_text(align="right", dx=-8, dy=-8, fontWeight="bold", aria=False).encode(
             x=x, y=y, color=color, text="text:N"),
         at.mark_point(filled=True, size=70, opacity=1, aria=False).encode(**at_end),
         *(at.transform_filter(f"datum.low == {low}").mark_text(dy=13 + 14 * low, fontWeight="bold", aria=False).encode(

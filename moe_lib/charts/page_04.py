@@ -14,6 +14,7 @@ from .look import (
     MUTED,
     WIDTH,
     batch_axis,
+    beside,
     finish,
     legend_colors,
     log_axis,
@@ -80,9 +81,9 @@ def context():
     here = "datum.model == model && datum.batch == batch"
     names = ["weights read", "cache read", "weights of its dense twin"]
     color = legend_colors(names, [MOE, CACHE, DENSE]).legend(symbolType="stroke", labelLimit=0)
-    scale = alt.Scale(type="log", domain=[0.01, 1e5], nice=False)
+    scale = alt.Scale(type="log", domain=[0.01, 1e6], nice=False)
     x, y = context_axis((1024, 2**20)), alt.Y("cache:Q", title="GB read in a step", scale=scale, axis=alt.Axis(
-        format=",~f", values=[10.0**power for power in range(-2, 6)]))
+        format=",~f", values=[10.0**power for power in range(-2, 7)]))
     cache = alt.Chart(alt.NamedData("cache")).transform_filter(here).transform_calculate(series=repr(names[1]))
     fixed = alt.Chart(alt.NamedData("weights")).transform_filter(here + " && datum.precision == precision")
     equal = alt.Chart(alt.NamedData("equal")).transform_filter(here + " && datum.precision == precision")
@@ -98,7 +99,7 @@ def context():
         cache.mark_line(strokeWidth=2.5, clip=True, aria=False).encode(x=x, y=y, color=color),
         equal.mark_point(size=220, strokeWidth=2.5, color="currentColor", opacity=1, aria=False).encode(**at),
         chosen.mark_point(filled=True, size=130, opacity=1, aria=False).encode(x=x, y=y, color=color),
-        label.mark_text(align="left", dx=9, dy=12, fontWeight="bold", aria=False).encode(x=x, y=y, text="text:N"),
+        label.mark_text(**beside("context", 2e5), dy=12, fontWeight="bold", aria=False).encode(x=x, y=y, text="text:N"),
     ).properties(width=WIDTH, height=HEIGHT),
         "Gigabytes read in a decode step against the context of each sequence, log-log. What is read of the weights "
         "does not depend on the context. The cache rises with it, and a ring marks where it reads as much as the "
@@ -125,6 +126,7 @@ def chunks():
     own = lines.transform_filter("datum.which != 'twin'")
     chosen = own.transform_filter("datum.chunk == chunk")
     label = chosen.transform_calculate(text="format(datum.ms, ',.3~r') + ' ms'")
+    roomy = {"expr": "width < 400 ? 0 : 1"}  # on a phone the tiles say it
     rule = knee.transform_calculate(series=repr(binds)).mark_rule(strokeDash=[6, 4], strokeWidth=2, aria=False)
     says = knee.transform_calculate(text="format(datum.knee, ',.0f')", top="5e4")
     scale = alt.Scale(type="log", domain=[0.4, 5e4], nice=False)
@@ -137,7 +139,8 @@ def chunks():
         own.mark_line(strokeWidth=2.5, clip=True, aria=False).encode(x=x, y=y, color=color),
         chosen.mark_rule(color=MUTED, aria=False).encode(x=x),
         chosen.mark_point(filled=True, size=130, opacity=1, aria=False).encode(x=x, y=y, color=color),
-        label.mark_text(align="left", dx=9, dy=-9, fontWeight="bold", aria=False).encode(x=x, y=y, text="text:N"),
+        label.mark_text(**beside("chunk", 1e4), dy={"expr": "datum.which == 'ttft' ? -9 : 14"}, opacity=roomy,
+                        fontWeight="bold", aria=False).encode(x=x, y=y, text="text:N"),
     ).properties(width=WIDTH, height=320),
         "Milliseconds against the tokens of a chunk, log-log. The time to the first token falls with the chunk until a "
         "chunk is compute-bound, and then hardly. The pause that a chunk imposes on other sequences is flat until "

@@ -138,11 +138,11 @@ def missed_by(groups):
               axis=alt.Axis(values=[0.125, 0.25, 0.5, 1, 2, 4, 8], format="~g"),
               scale=alt.Scale(type="log", base=2, domain=domain, nice=False, clamp=True))
     y, base = alt.Y("row:O", title=None, axis=None), alt.Chart(alt.Data(values=table))
-    here = alt.X("middle:Q", scale=alt.Scale(type="log", base=2, domain=domain, nice=False, clamp=True))
-    one = alt.Chart(alt.Data(values=[{"middle": 1}])).mark_rule(color=MUTED, strokeDash=[5, 4], aria=False)
+    here = alt.X("middle:Q", title="median", scale=alt.Scale(type="log", base=2, domain=domain, nice=False, clamp=True))
+    one = alt.Chart(alt.Data(values=[{}])).mark_rule(color=MUTED, strokeDash=[5, 4], aria=False)
     return finish(alt.layer(
-        one.encode(x=here),
-        base.mark_rule(color=MEASURED, strokeWidth=7, opacity=0.45, dy=6, aria=False).encode(x=x, x2="high:Q", y=y),
+        one.encode(x=alt.datum(1)),
+        base.mark_rule(color=MEASURED, strokeWidth=7, opacity=0.65, dy=6, aria=False).encode(x=x, x2="high:Q", y=y),
         base.mark_point(filled=True, color=MEASURED, size=90, opacity=1, aria=False).encode(x=here, y=y),
         base.mark_text(align="left", dy=-16, aria=False).encode(x=alt.value(2), y=y, text="says:N"),
         base.mark_text(align="right", dy=-16, fontWeight="bold", aria=False).encode(

@@ -35,24 +35,24 @@ def layouts(batch, lines, ends, top):
         Milliseconds at which the axis ends.
     """
     names, marks, within, beyond = list(lines), [], [], []
-    for row, (name, seconds) in enumerate(lines.items()):
+    for name, seconds in lines.items():
         at = np.union1d(batch, ends[name])
         ms = 1e3 * np.interp(at, batch, seconds)
         within += rows(batch=at[at <= ends[name]], ms=ms[at <= ends[name]], series=name)
         beyond += rows(batch=at[at >= ends[name]], ms=ms[at >= ends[name]], series=name)
-        marks += rows(batch=ends[name], ms=ms[at == ends[name]], series=name, row=row)
+        marks += rows(batch=ends[name], ms=ms[at == ends[name]], series=name)
     x = batch_axis("sequences in a step, over all GPUs", domain=(1, float(np.max(batch))))
     y = alt.Y("ms:Q", title="milliseconds per step, at least", scale=alt.Scale(domain=[0, top], nice=False))
     color = legend_colors(names, SPREAD[:len(names)]).legend(symbolType="stroke", labelLimit=0)
     place, full = {"x": x, "y": y, "color": color}, alt.Chart(alt.Data(values=marks))
+    high = {"expr": f"indexof({names}, datum.series) % 2 ? -31 : -15"}  # neighbours one above the other
     return finish(alt.layer(
         alt.Chart(alt.Data(values=beyond)).mark_line(
             strokeWidth=2, strokeDash=[2, 4], clip=True, aria=False).encode(**place),
         alt.Chart(alt.Data(values=within)).mark_line(strokeWidth=2.5, aria=False).encode(**place),
         full.mark_point(shape="cross", filled=True, angle=45, size=190, opacity=1, aria=False).encode(**place),
-        *(full.transform_filter(f"datum.row % 2 == {odd}").mark_text(
-            **spot, fontWeight="bold", fontSize=14, aria=False).encode(**place, text=alt.Text("batch:Q", format=",d"))
-          for odd, spot in enumerate([{"align": "right", "dx": -4, "dy": -15}, {"align": "left", "dx": 6, "dy": 16}])),
+        full.mark_text(align="right", dx=-4, dy=high, fontWeight="bold", fontSize=14, aria=False).encode(
+            **place, text=alt.Text("batch:Q", format=",d")),
     ).properties(width=WIDTH, height=HEIGHT),
         "Milliseconds per step against sequences: " + ", ".join(
             f"{name} up to {ends[name]:,.0f} sequences" for name in names) + ". A cross marks where caches fill the "
@@ -189,8 +189,8 @@ def parallel():
     """Milliseconds of a step against sequences for one layout, up to where caches fill the GPUs.
 
     Data sets: ``curve`` (key, and the lists batch, ms with the exchanges hidden and open without), ``end`` (key, batch,
-    ms). The key names model, setup, gpus, attention, experts and context, the choices; no row where a layout cannot be
-    or does not fit.
+    ms), ``barred`` (key, text in lines: why a layout cannot be or holds no sequence). The key names model, setup, gpus,
+    attention, experts and context, the choices; a layout that is barred has no other row.
     """
     key = "model + '|' + setup + '|' + gpus + '|' + {} + '|' + {} + '|' + context"
     own, split = key.format("attention", "experts"), key.format("'8'", "'8'")
@@ -198,7 +198,7 @@ def parallel():
     x = batch_axis("sequences in a step, over all GPUs")
 
     def y(field):
-        return log_axis(field, "milliseconds per step, at least", (1, 1000), format=",~f")
+        return log_axis(field, "milliseconds per step, at least", (0.1, 1000), format=",~f")
 
     color = legend_colors(names, [MOE, LIMIT, MUTED]).legend(symbolType="stroke", labelLimit=0)
     layers = []
@@ -208,7 +208,7 @@ def parallel():
             ["batch", "ms", "open"]).transform_calculate(series=repr(name))
         layers.append(curve.mark_line(strokeWidth=2.5, strokeDash=dash, clip=True, aria=False).encode(
             x=x, y=y(field), color=color))
-    end = alt.Chart(alt.NamedData("end")).transform_filter(f"datum.key == {own}")
+    end, barred = (alt.Chart(alt.NamedData(name)).transform_filter(f"datum.key == {own}") for name in ("end", "barred"))
     label = end.transform_calculate(text="format(datum.batch, ',') + ' sequences, ' + format(datum.ms, '.3~r') + ' ms'")
     return finish(alt.layer(
         *layers,
@@ -216,6 +216,8 @@ def parallel():
             x=x, y=y("ms")),
         label.mark_text(align="right", dx=-8, dy=-16, fontWeight="bold", aria=False).encode(
             x=x, y=y("ms"), text="text:N"),
+        barred.mark_text(lineBreak="\n", fontSize=14, aria=False).encode(
+            x=alt.value({"expr": "width / 2"}), y=alt.value(40), text="text:N"),
     ).properties(width=WIDTH, height=320),
         "Milliseconds per step against sequences over all GPUs, log-log. The line rises while more experts are touched "
         "and flattens, and rises again with the caches, up to a cross where these fill the GPUs. A dashed line has "

@@ -49,9 +49,9 @@ def valley(batch, ratios, crossings, names):
     dots = alt.Chart(alt.Data(values=[row for i, (name, at) in enumerate(last.items()) for row in rows(
         batch=at, ratio=1, series=name, says=f"{np.floor(at):,.0f}", below=60 - 20 * i)]))
     first = alt.Chart(alt.Data(values=rows(batch=[of[0] for of in crossings.values()], ratio=1, series=list(ratios))))
-    middle = {name: 1.25 * np.sqrt(of[0] * of[-1]) for name, of in crossings.items()}
+    middle = {name: np.sqrt(of[0] * of[-1]) for name, of in crossings.items()}
     inside = alt.Chart(alt.Data(values=[row for name, at in middle.items() for row in rows(
-        batch=at, ratio=np.interp(at, batch, ratios[name]), series=name, short=name.removesuffix(" tokens"))]))
+        batch=at, ratio=np.interp(at, batch, ratios[name]) ** 0.75, series=name, short=name.removesuffix(" tokens"))]))
     sides = alt.Chart(alt.Data(values=[{"batch": domain[0], "ratio": 0.24, "says": f"{names[0]} is faster"},
                                        {"batch": domain[0], "ratio": 12.5, "says": f"{names[1]} is faster"}]))
     big = {"fontWeight": "bold", "aria": False}
@@ -68,8 +68,8 @@ def valley(batch, ratios, crossings, names):
         dots.mark_point(filled=True, size=150, opacity=1, aria=False).encode(x=x, y=y, color=color),
         dots.mark_text(align=phone("'center'", "'left'"), dx=phone(6, 9), dy=phone("datum.below", 14),
                        fontSize=phone(14, 18), **big).encode(x=x, y=y, color=color, text="says:N"),
-        inside.mark_text(dy=-24, fontSize=phone(12, 14), text=phone("datum.short", "datum.series"), **big).encode(
-            x=x, y=y, color=color),
+        inside.mark_text(fontSize=phone(12, 14), text=phone("datum.short", "datum.series"), **big).encode(
+            x=x, y=y),
         sides.mark_text(align="left", dx=10, fontSize=16, **big).encode(x=x, y=y, text="says:N"),
     ).properties(width=WIDTH, height=400),
         f"Step time of {names[0]} over that of {names[1]} against sequences, log-log, drawn downwards. "
@@ -93,10 +93,10 @@ def frontier():
     lines: how many layouts cannot be, and why). The key names model, device, gpus and context, the choices beside tpot.
     Illegal layouts are grey.
     """
-    xs, ys = (10, 5000), (20, 40000)
+    xs, ys = (10, 20000), (20, 40000)
     key = "datum.key == model + '|' + device + '|' + gpus + '|' + context"
     x = alt.X("user:Q", title="tokens/s of a user, at most",
-              axis=alt.Axis(values=[10, 20, 50, 100, 200, 500, 1000, 2000, 5000], format=",d", labelOverlap=True),
+              axis=alt.Axis(values=[10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000], format=",d", labelOverlap=True),
               scale=alt.Scale(type="log", domain=list(xs), nice=False))
     y = log_axis("gpu", "tokens/s of a GPU, at most", ys, format=",d",
                  values=[20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 40000])
@@ -110,8 +110,7 @@ def frontier():
         text="format(datum.batch, ',') + (datum.batch > 1 ? ' sequences' : ' sequence')")
     one = line.transform_calculate(user="datum.user[0]", gpu="datum.gpu[0]",
                                    text=f"split(datum.layout, '+')[0] + (datum.legal ? '' : ' {CANNOT_BE}')")
-    beside, away, lower = ({"expr": f"datum.user > 1500 ? {far} : {near}"}
-                           for far, near in (("'right'", "'left'"), (-9, 9), (-13, 0)))
+    lower = {"expr": f"10 - 7 * indexof({names}, datum.series)"}  # lines may start together, that of DP lowest
     barred = alt.Chart(alt.NamedData("barred")).transform_filter(key).transform_calculate(
         right=str(xs[1]), top=str(ys[1]))
     rule, at = target.transform_calculate(text="tpot + ' ms a token'", low=str(xs[0]), top=str(ys[1])), {"aria": False}
@@ -126,12 +125,13 @@ def frontier():
         points.mark_point(filled=True, size=26, opacity=1, clip=True, **at).encode(x=x, y=y, color=color),
         full.mark_point(shape="cross", filled=True, angle=45, size=150, opacity=1, clip=True, **at).encode(
             x=x, y=y, color=color),
-        one.mark_text(align=beside, dx=away, dy=lower, clip=True, **at).encode(x=x, y=y, color=color, text="text:N"),
-        barred.mark_text(align="right", baseline="top", lineBreak="\n", dx=-6, dy=26, color=MUTED, **at).encode(
+        one.mark_text(align="left", dx=9, dy=lower, clip=True, **at).encode(x=x, y=y, color=color, text="text:N"),
+        barred.mark_text(align="right", baseline="top", lineBreak="\n", dx=-6, dy=26, **at).encode(
             x=alt.X("right:Q"), y=alt.Y("top:Q"), text="text:N"),
         best.mark_point(size=260, strokeWidth=3, color="currentColor", filled=False, opacity=1, clip=True, **at).encode(
             x=x, y=y),
-        best.mark_text(align="left", dx=13, dy=-9, fontWeight="bold", fontSize=14, clip=True, **at).encode(
+        best.mark_text(align="left", dx=13, dy={"expr": "datum.gpu > 15000 ? 18 : -9"}, fontWeight="bold", fontSize=14,
+                       clip=True, **at).encode(
             x=x, y=y, text="text:N"),
     ).properties(width=WIDTH, height=380),
         "Tokens per second of a GPU against tokens per second of a user, log-log: a line for each way to spread "

@@ -31,7 +31,7 @@ WALL_LOADS = ("OLMoE-1B-7B", "wikipedia", 15)  # of the nine counted, the one th
 def wall():
     """The wall of experts: one simulated step, square by square, beside the expected coverage.
 
-    The step's tokens are the first of one seeded stream, so a larger batch lights more squares and darkens none.
+    The step's tokens are the first of one seeded stream, so a larger batch lights more squares and puts none out.
     OLMoE's loads are third-party counts (`records.router_loads`); their tokens are simulated from them.
 
     Returns
@@ -39,7 +39,7 @@ def wall():
     TwoFaces
 
     >>> said = wall().readout(router="deepseek-v3", batch=64)
-    >>> print(said["Dark in this step"], "|", said["Dark, expected"], "|", said["Tokens per lit expert"])
+    >>> print(said["Unlit in this step"], "|", said["Unlit, expected"], "|", said["Tokens per lit expert"])
     34 of 256 | 33.6 ± 4.5 | 2.3 (over all: 2.0)
     """
     loads = next(record for record in router_loads()
@@ -73,7 +73,7 @@ def wall():
                 steps += charts.rows(router=router, batch=batch, share=np.mean(lit > 0))
         return {"wall": walls, "curve": curve, "step": steps}
 
-    def dark(router, batch):
+    def unlit(router, batch):
         E, k, p = routers[router]
         spread = f" ± {experts_touched_std(E, k, batch):.1f}" if p is None else ""
         return f"{E * (1 - expected(router, batch)):.1f}{spread}"
@@ -83,8 +83,8 @@ def wall():
         return f"{load[load > 0].mean():.1f} (over all: {load.mean():.1f})"
 
     readouts = {
-        "Dark in this step": lambda router, batch: f"{np.sum(tokens(router, batch) == 0)} of {routers[router][0]}",
-        "Dark, expected": dark,
+        "Unlit in this step": lambda router, batch: f"{np.sum(tokens(router, batch) == 0)} of {routers[router][0]}",
+        "Unlit, expected": unlit,
         "Tokens per lit expert": per_expert,
         "Busiest expert": lambda router, batch: f"{tokens(router, batch).max()} tokens",
     }

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import textwrap
 
 import numpy as np
 
@@ -75,7 +76,7 @@ def parallel(config=None):
         return most(*setting), *(1e3 * seconds for seconds in times(*setting, most(*setting)))
 
     def tables(selection):
-        curve, end = [], []
+        curve, end, barred = [], [], []
         split = {**selection, "attention": [8], "experts": [8]}  # drawn beside every choice
         chosen = itertools.chain(*(itertools.product(*(of[name] for name in SPREAD_KEY)) for of in (selection, split)))
         for setting in dict.fromkeys(chosen):
@@ -85,11 +86,16 @@ def parallel(config=None):
                 hidden, in_open, _ = times(*setting, batch)
                 curve.append(charts.list_row({"key": key}, batch=batch, ms=1e3 * hidden, open=1e3 * in_open))
                 end += charts.rows(key=key, batch=fit, ms=1e3 * hidden[-1])
-        return {"curve": curve, "end": end}
+            else:
+                barred += charts.rows(key=key, text=textwrap.fill("; ".join(why_not(*setting)), 40))
+        return {"curve": curve, "end": end, "barred": barred}
+
+    def why_not(model, setup, gpus, attention, experts, context):
+        """Why no sequence can be served."""
+        return wrong(model, gpus, attention, experts) or ["not one sequence fits: the weights take up the memory"]
 
     def name(model, gpus, attention, experts):
-        why = wrong(model, gpus, attention, experts)
-        return f"cannot be: {'; '.join(why)}" if why else str(layout(gpus, attention, experts))
+        return "cannot be" if wrong(model, gpus, attention, experts) else str(layout(gpus, attention, experts))
 
     def held(model, setup, gpus, attention, experts):
         if wrong(model, gpus, attention, experts):

@@ -51,7 +51,7 @@ def _barred(model, device, gpus, fits):
     """(how many layouts cannot be, why not in sentences)."""
     if not fits:
         needed = devices_needed(resident_bytes(model, weight_bytes=1), device)
-        return f"all: {needed:,} GPUs needed", ["fewer cannot hold the weights"]
+        return f"all (needs {needed:,} GPUs)", ["fewer cannot hold the weights"]
     found = [problems(model, layout, weight_block=FP8_BLOCK) for layout in layouts(model, gpus)]
     return f"{sum(map(bool, found))} of {len(found)} layouts", list(dict.fromkeys(itertools.chain.from_iterable(found)))
 
@@ -112,7 +112,7 @@ def plan(config=None):
             many, why = barred(*chosen)
             if why:
                 grey += charts.rows(key=key, text="\n".join(textwrap.fill(text, 34) for text in (
-                    f"cannot be: {many}", *why)))
+                    f"ruled out: {many}", *why)))
         return {"line": line, "full": full, "best": ring, "target": target, "barred": grey}
 
     def told(say):
@@ -134,7 +134,7 @@ def plan(config=None):
 
     def cost(model, device, gpus, context, tpot, price):
         def say(layout, sequences, each):
-            return f"$ {cost_per_million_tokens(sequences / each, price * layout.num_gpus):.2f}"
+            return f"${cost_per_million_tokens(sequences / each, price * layout.num_gpus):.2f}"
 
         return told(say)(model, device, gpus, context, tpot)
 
@@ -150,7 +150,7 @@ def plan(config=None):
         "To the first token": first_token,
         "Tokens/s of a GPU": told(lambda layout, sequences, each: charts.digits(sequences / each / layout.num_gpus)),
         "A million tokens": cost,
-        "Cannot be": left_out,
+        "Layouts ruled out": left_out,
     }
     choices = [models.choice(PLAN_MODELS, "deepseek-v3"), device_choice(PLAN_ON, COMPUTING),
                Choice("gpus", "GPUs", numbered(PLAN_GPUS), 8, "radio", more=numbered([1])),
