@@ -99,6 +99,24 @@ def test_axe_finds_nothing_on_a_page_in_light_and_dark(site, page, axe, name):
     assert axe(page, *COLOUR_RULES) == []
 
 
+CUT = """[...document.querySelectorAll(".moe-plot svg")].flatMap((svg) => {
+  const { left, right } = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll("text")].filter((text) => {
+    const at = text.getBoundingClientRect();
+    return at.width && getComputedStyle(text).opacity > 0 && (at.right > right + 1.5 || at.left < left - 1.5);
+  }).map((text) => text.textContent);
+})"""
+
+
+@pytest.mark.parametrize("width", [390, 600, 1024])
+def test_no_text_of_a_figure_is_cut_at_the_width_of_a_phone_a_tablet_or_a_small_window(site, page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    for name in (name for name in _page_names() if 'class="moe-chart"' in (site / f"{name}.html").read_text()):
+        page.goto((site / f"{name}.html").as_uri())
+        draw_all(page)
+        assert page.evaluate(CUT) == [], name
+
+
 @pytest.fixture
 def workshop(site, page):
     page.goto((site / "notebooks" / "00_workshop.html").as_uri())

@@ -96,7 +96,8 @@ def frontier():
     xs, ys = (10, 20000), (20, 40000)
     key = "datum.key == model + '|' + device + '|' + gpus + '|' + context"
     x = alt.X("user:Q", title="tokens/s of a user, at most",
-              axis=alt.Axis(values=[10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000], format=",d", labelOverlap=True),
+              axis=alt.Axis(values=[10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000], format=",d",
+                            labelOverlap=True),
               scale=alt.Scale(type="log", domain=list(xs), nice=False))
     y = log_axis("gpu", "tokens/s of a GPU, at most", ys, format=",d",
                  values=[20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 40000])
