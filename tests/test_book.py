@@ -132,6 +132,8 @@ def test_a_phone_opens_pages_and_headings_from_the_bar_and_nothing_is_wider_than
         page.goto((site / f"{name}.html").as_uri())
         page.wait_for_load_state("networkidle")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+    page.goto((site / "search.html").as_uri() + "?q=token_time")
+    assert page.locator("#search-results li").count() and page.evaluate("document.documentElement.scrollWidth") <= 390
     page.goto((site / "book" / "sources.html").as_uri())
     for button, link in (("Pages of the chapter", "Glossary"), ("On this page", "Bibliography")):
         page.get_by_role("button", name=button, exact=True).click()

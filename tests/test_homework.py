@@ -69,7 +69,7 @@ def test_stubs_earn_nothing(name):
 
 @every_homework
 @pytest.mark.parametrize("variant", [0, 1, 2, 3])
-@pytest.mark.parametrize("answer", [0, 1, 1.0, 2, 3, 4, 8, -1, np.inf, np.nan, True, False, [], {}, ""], ids=repr)
+@pytest.mark.parametrize("answer", [0, 1, 2, 3, 4, np.nan, True, []], ids=repr)
 def test_an_answer_that_does_not_depend_on_the_arguments_earns_nothing(name, variant, answer):
     homework = load(name)
     functions = dict.fromkeys(homework.functions, lambda *arguments: answer)
