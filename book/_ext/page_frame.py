@@ -112,7 +112,7 @@ class KeepUnits(SphinxPostTransform):
 
     def run(self, **kwargs):
         """Change the page in place."""
-        closed = nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.raw
+        closed = nodes.literal, nodes.FixedTextElement, nodes.math
         for text in list(self.document.findall(nodes.Text)):
             if UNIT.search(text) and not isinstance(text.parent, closed):
                 text.parent.replace(text, nodes.Text(UNIT.sub("\u00a0", text)))

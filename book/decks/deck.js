@@ -38,20 +38,23 @@
     }
   };
 
+  const lowestOf = (chart, scale) => chart.closest("section").getBoundingClientRect().top + (720 - FOOT) * scale();
+  const bottom = (node) => node.getBoundingClientRect().bottom;
+
   // A chart is zoomed until its slide is full; never below the size that the back row can read.
   const fitted = async (chart, scale) => {
     while (chart.dataset.ready !== "true") await pause(50);
     const slide = chart.closest("section");
     const plot = chart.querySelector(".moe-plot");
-    const lowest = slide.getBoundingClientRect().top + (720 - FOOT) * scale();
+    const lowest = lowestOf(chart, scale);
     const tiles = chart.querySelector(".moe-tiles"); // below the inputs where there is room, else below the plot
-    chart.classList.toggle("tiles-below", Boolean(tiles) && tiles.getBoundingClientRect().bottom > lowest);
+    chart.classList.remove("tiles-below");
+    chart.classList.toggle("tiles-below", Boolean(tiles) && bottom(tiles) > lowest);
     const count = tiles?.children.length ?? 0;
     chart.style.setProperty("--tiles", count > 7 ? Math.ceil(count / 2) : count);
     let most = Math.min(ZOOM.most, plot.getBoundingClientRect().width / scale() / NARROW);
-    let zoom = 1.5; // as deck.css has it
+    let zoom = Number(plot.style.zoom) || 1.5; // as deck.css has it
     for (let round = 0; round < 4; round += 1) {
-      const bottom = (node) => node.getBoundingClientRect().bottom;
       const height = plot.getBoundingClientRect().height / scale();
       const parts = [...slide.querySelectorAll(".slide-body > *, .moe-chart > *")];
       const over = (Math.max(...parts.map(bottom)) - lowest) / scale();
@@ -66,6 +69,17 @@
       plot.style.zoom = zoom;
       await drawnAgain(plot);
     }
+  };
+
+  // What readouts say may grow: once an input rests, tiles that have left the slide are placed anew.
+  const fitAgain = (chart, scale) => {
+    let timer;
+    chart.addEventListener("input", () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        if (bottom(chart.querySelector(".moe-tiles") ?? chart) > lowestOf(chart, scale)) fitted(chart, scale);
+      }, 400);
+    });
   };
 
   const start = async () => {
@@ -85,7 +99,10 @@
       await laidOut;
       if (printing) document.querySelectorAll(".slides section").forEach((slide) => { slide.hidden = false; slide.ariaHidden = null; });
       Reveal.addKeyBinding({ keyCode: 84, key: "T", description: "Light or dark" }, turn);
-      await Promise.all([...document.querySelectorAll(".moe-chart")].map((chart) => fitted(chart, () => (printing ? 1 : Reveal.getScale()))));
+      const scale = () => (printing ? 1 : Reveal.getScale());
+      const charts = [...document.querySelectorAll(".moe-chart")];
+      await Promise.all(charts.map((chart) => fitted(chart, scale)));
+      charts.forEach((chart) => fitAgain(chart, scale));
     }
     root.dataset.ready = "true";
   };
