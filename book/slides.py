@@ -186,8 +186,10 @@ def deck_html(page_html, page):
     book = soup.title.get_text().rpartition(" — ")[2]
     shown, sections = set(), []  # headings that a slide has shown: a box shows its own
     for slide in slides:
-        sections.append(_section(slide, slide is slides[0], book, opens=slide.heading not in shown))
-        shown |= {slide.heading} if _box_of(slide) is None else set()
+        box = _box_of(slide)
+        sections.append(_section(slide, slide is slides[0], book, box, opens=slide.heading not in shown))
+        if box is None:
+            shown.add(slide.heading)
     fields = {"title": html.escape(title), "book": html.escape(book), "page": f"../{page}",
               "slides": "\n".join(sections), "head": "\n".join(map(str, head))}
     return template.substitute(fields), slides
@@ -208,8 +210,8 @@ def _box_of(slide):
     return boxes[0] if len(boxes) == len(slide.body) == 1 else None
 
 
-def _section(slide, first, book, opens):
-    box, kind, heading = _box_of(slide), ("opens" if opens else "goes-on"), f"<h2>{slide.heading}</h2>"
+def _section(slide, first, book, box, opens):
+    kind, heading = ("opens" if opens else "goes-on"), f"<h2>{slide.heading}</h2>"
     if first:
         of = "" if slide.heading == book else f'<p class="of">{html.escape(book)}</p>'
         kind, heading = "title", f"<header>{of}<h1>{slide.heading}</h1></header>"

@@ -50,25 +50,25 @@ def expect(function, *arguments, gives, rtol=1e-6, atol=0.0, elementwise=False, 
     got = function(*copy.deepcopy(arguments), **copy.deepcopy(named))
     fault = difference(got, gives, rtol, atol)
     if fault and elementwise:
-        call, fault = _first_wrong(function, arguments, got, gives, rtol, atol) or (call, fault)
+        call, fault = _first_wrong(function, arguments, named, got, gives, rtol, atol) or (call, fault)
     if fault:
         raise Wrong(one_line(f"{call}: {fault}"))
 
 
-def _first_wrong(function, arguments, got, right, rtol, atol):
-    """The call for the first wrong element of an array, and what is wrong with it; None where there is no such."""
+def _first_wrong(function, arguments, named, got, right, rtol, atol):
+    """The call for the first wrong element of an array and what is wrong with it; None where no element is at fault."""
     try:
         got, right = np.asarray(got), np.asarray(right)
     except ValueError:  # a ragged list
         return None
-    if got.shape != right.shape:
+    if got.shape != right.shape or not right.shape:
         return None
     faults = {place: difference(got[place], right[place], rtol, atol) for place in np.ndindex(right.shape)}
     wrong = [place for place, fault in faults.items() if fault]
     if not wrong:
         return None
-    call = show_call(function, [np.broadcast_to(argument, right.shape)[wrong[0]] for argument in arguments])
-    where = f"at [{', '.join(map(str, wrong[0]))}] of arrays"
+    call = show_call(function, [np.broadcast_to(argument, right.shape)[wrong[0]] for argument in arguments], named)
+    where = f"as element [{', '.join(map(str, wrong[0]))}] of arrays of shape {right.shape}"
     return f"{call}, {where}", f"{faults[wrong[0]]}; {len(wrong)} of {right.size} elements differ"
 
 
@@ -83,7 +83,7 @@ def expect_unchanged(function, *arguments, **named):
 
 
 def too_slow(seconds):
-    """What is said of a call that took more than that."""
+    """What is said of a call that took more than `seconds`."""
     return f"gave no answer within {seconds:g} s: an endless or a slow loop?"
 
 

@@ -68,7 +68,7 @@ class Plan:
         return AS_USER.format(self.user) if self.user else UNISOLATED
 
     def digest(self):
-        """Fingerprint of tests, formulas and settings: of all but the submission that a grade depends on."""
+        """Fingerprint of tests, library and settings: of all but the submission that a grade depends on."""
         digest = hashlib.sha256()
         for path in (*sorted(HERE.rglob("*.py")), *sorted(Path(moe_lib.__file__).parent.rglob("*.py")), *self.tests):
             digest.update(Path(path).read_bytes())

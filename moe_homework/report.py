@@ -15,8 +15,8 @@ from .run import Outcome
 from .submissions import MOST_BYTES
 
 BY_HAND = "words.csv"  # answers that a person reads; the points that are filled in there are kept
-CHANGED = "the answer changed after its points were given: read it again, then delete this note"
-WORDS = ["student", "question", "points", "of", "answer", "note"]
+WORDS = ["student", "question", "points", "of", "answer", "note", "changed"]
+CHANGED = "the answer changed after its points were given"
 RESULTS = "results.json"
 LONGEST_NAME = 50  # characters of a folder's name, each of up to 4 bytes; 255 bytes are possible
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # what a spreadsheet takes for one's beginning
@@ -189,7 +189,7 @@ def write_class(out, homework, grades, trusted=False):
             for question in homework.questions
         ]
         total = sum(value for value in points if value != "")
-        note = _cell(_note(homework, grade, given, changed))
+        note = _prose(_note(homework, grade, given, changed))
         table.append([_cell(grade.student), *map(_number, points), _number(total), note])
     _write_table(Path(out, "grades.csv"), table)
     if grades:
@@ -215,7 +215,7 @@ def given_points(out, homework):
     """{(student, question): points} that a person filled in; ValueError where they are no points of the question."""
     path, given = Path(out, BY_HAND), {}
     for number, row in enumerate(_read_words(path), start=2):
-        if not (row["points"] or "").strip():
+        if not row["points"].strip():
             continue
         try:
             points, most = float(row["points"].replace(",", ".")), homework.question(row["question"]).points
@@ -230,13 +230,14 @@ def given_points(out, homework):
 
 def _changed_answers(out, grades, given):
     """{(student, question)} of the answers that are not those which a person gave points for."""
-    answers = {(grade.student, question): text for grade in grades for question, text in grade.words.items()}
-    changed = set()
+    words, changed = {grade.student: grade.words for grade in grades}, set()
     for row in _read_words(Path(out, BY_HAND)):
-        key = _text(row["student"]), row["question"]
-        if key in given and key in answers:  # a spreadsheet may end the lines of an answer otherwise
-            other = row["answer"].split() != _cell(answers[key]).split()
-            changed |= {key} if other or CHANGED in row["note"] else set()
+        student, question = _text(row["student"]), row["question"]
+        if (student, question) in given and student in words:
+            answer = words[student].get(question, "")
+            same = [_prose(answer).split(), answer.split()]  # a spreadsheet may take the sign and end lines otherwise
+            if row["changed"].strip() or row["answer"].split() not in same:
+                changed.add((student, question))
     return changed
 
 
@@ -247,12 +248,12 @@ def _read_words(path):
     try:
         text = path.read_text(encoding="utf-8-sig")
         separator = max(",;\t", key=text.partition("\n")[0].count)
-        rows = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=separator))
+        rows = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=separator, restval=""))
     except (UnicodeDecodeError, csv.Error):
         raise ValueError(f"{path} cannot be read: save it as CSV in UTF-8") from None
-    if rows and not {*WORDS} <= rows[0].keys():
+    if rows and not {*WORDS[:-1]} <= rows[0].keys():
         raise ValueError(f"{path} must have the columns {', '.join(WORDS)}")
-    return rows
+    return [dict.fromkeys(WORDS, "") | row for row in rows]  # an older table has no column "changed"
 
 
 def _write_words(out, homework, grades, given, changed):
@@ -262,10 +263,12 @@ def _write_words(out, homework, grades, given, changed):
         for question in homework.in_words:
             points = _number(given.get((grade.student, question.name), ""))
             answer = grade.words.get(question.name, "")
-            note = "; ".join([*grade.remarks, *([CHANGED] if (grade.student, question.name) in changed else [])])
-            table.append([_cell(grade.student), question.name, points, question.points, _cell(answer), _cell(note)])
+            note = _prose("; ".join(grade.remarks))
+            again = (grade.student, question.name) in changed and f"{CHANGED}: read it again, then empty this cell"
+            row = [_cell(grade.student), question.name, points, question.points, _prose(answer), note, again or ""]
+            table.append(row)
     for row in _read_words(Path(out, BY_HAND)):
-        if (row["points"] or "").strip() and _text(row["student"]) not in graded:
+        if row["points"].strip() and _text(row["student"]) not in graded:
             table.append([row[column] for column in WORDS])
     _write_table(Path(out, BY_HAND), table)
 
@@ -287,6 +290,15 @@ def _cell(text):
     '=1+1
     """
     return f"'{text}" if text.startswith(FORMULA) else text
+
+
+def _prose(text):
+    """A longer text as a cell, also where a spreadsheet splits the table at semicolons.
+
+    >>> print(_prose("it stopped; =1+1"))
+    it stopped; '=1+1
+    """
+    return _cell(re.sub(r"([;\t\n]\s*)(?=[=+\-@＝＋－＠])", r"\1'", text))
 
 
 def _text(cell):

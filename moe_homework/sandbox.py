@@ -88,7 +88,7 @@ def check_isolation(command, user=""):
         said = subprocess.run([*command, "true"], capture_output=True, text=True, timeout=60).stderr if command else ""
         what = f"bubblewrap does not work here: {said}" if said else f"no worker starts here: {error}"
         if said and APPARMOR.is_file() and APPARMOR.read_text().strip() == "1":
-            what += " (AppArmor forbids it until it has a profile, which the page on grading shows)"
+            what += " (AppArmor may forbid it until it has a profile, which the page on grading shows)"
         raise Unavailable(f"{one_line(what)}. {WAY_OUT}") from None
     assert works
 
@@ -416,7 +416,7 @@ class Submission:
 
     def _cell(self, number):
         """A cell as its author would find it: by its first line, as notebooks do not show the number."""
-        first = next(filter(str.strip, self.cells[number].splitlines()), "")
+        first = next(filter(str.strip, self.cells[number].splitlines()), "").strip().replace("`", "'")
         return f"code cell {number + 1}, `{one_line(first, LONGEST_START)}`,"
 
     def close(self):

@@ -126,6 +126,26 @@ def test_the_notebook_of_a_page_is_downloaded_from_disk(site, page):
         (ROOT / "notebooks" / "02_coverage.ipynb").read_text())
 
 
+def test_the_search_knows_equations_by_their_numbers_and_functions_without_their_arguments(site):
+    texts = (site / "_static" / "search-texts.js").read_text(encoding="utf-8")
+    assert "(2.1)" in texts and not re.search(r"eq-\d\d-", texts)
+    assert "token_time" in texts and "token_timemodel" not in texts
+
+
+def test_a_number_keeps_its_unit_in_texts_and_not_in_code(site):
+    html = (site / "notebooks" / "04_tokens_weights_cache.html").read_text(encoding="utf-8")
+    page = BeautifulSoup(html, "html.parser")
+    texts = " ".join(paragraph.get_text() for paragraph in page.select("article section > p"))
+    assert "69.8\u00a0ms" in page.get_text() and not re.search(r"\d ms\b", texts)
+    reference = (site / "book" / "api" / "offload.html").read_text(encoding="utf-8")
+    assert "352 MB" in re.sub("<[^>]+>", "", reference) and "352\u00a0MB" not in reference
+
+
+def test_the_page_tells_who_measured_the_answer_to_a_prediction(site):
+    page = (site / "notebooks" / "08_load_balance.html").read_text(encoding="utf-8")
+    assert page.count("Measured by NVIDIA: <strong>") == 2
+
+
 def test_a_phone_opens_pages_and_headings_from_the_bar_and_nothing_is_wider_than_it(site, page, toc_pages):
     page.set_viewport_size({"width": 390, "height": 844})
     for name in [*toc_pages, "genindex", "search"]:

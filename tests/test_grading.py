@@ -4,6 +4,7 @@ One class of all kinds in `hostile.py` is graded twice; most tests look at what 
 """
 
 import csv
+import dataclasses
 import hashlib
 import io
 import json
@@ -374,17 +375,38 @@ def test_points_of_a_person_count_and_survive_whatever_is_graded_next(tmp_path, 
 
 
 def test_an_answer_that_changes_after_its_points_were_given_is_named_until_a_person_has_read_it(tmp_path):
-    def tables():
-        return [(tmp_path / name).read_text(encoding="utf-8") for name in ("grades.csv", report.BY_HAND)]
+    path = tmp_path / report.BY_HAND
+
+    def named(*grades):
+        """Whether each table names a changed answer once these are graded."""
+        report.write_class(tmp_path, HOMEWORK, grades)
+        return [report.CHANGED in (tmp_path / name).read_text(encoding="utf-8") for name in ("grades.csv", path.name)]
+
+    def empty(column):
+        rows = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"), newline="")))
+        text = io.StringIO()
+        table = csv.DictWriter(text, rows[0])
+        table.writeheader()
+        table.writerows([row | {column: ""} for row in rows])
+        path.write_text(text.getvalue(), encoding="utf-8")
 
     report.write_class(tmp_path, HOMEWORK, [one("a", "=first"), one("b")])
-    fill_in(tmp_path, "2")
+    fill_in(tmp_path, "2", lambda text: text.replace("'=", "="))  # a spreadsheet may take the protecting sign
+    assert named(one("a", "=first"), one("b", "other")) == [False, False]
     for _ in range(2):
-        report.write_class(tmp_path, HOMEWORK, [one("a", "=second"), one("b", "second")])
-        assert [text.count(report.CHANGED) for text in tables()] == [1, 1]
-    (tmp_path / report.BY_HAND).write_text(tables()[1].replace(report.CHANGED, ""), encoding="utf-8")
-    report.write_class(tmp_path, HOMEWORK, [one("a", "=second"), one("b")])
-    assert not any(report.CHANGED in text for text in tables()) and totals(tmp_path)["a"] == sum(POINTS.values()) + 2
+        assert named(one("a", "=second"), one("b", "second")) == [True, True]
+    empty("changed")
+    assert named(one("a", "=second")) == [False, False] and totals(tmp_path)["a"] == sum(POINTS.values()) + 2
+    forged = dataclasses.replace(one("a", "=second"), remarks=(f"cell 1 stopped: {report.CHANGED}",))
+    report.write_class(tmp_path, HOMEWORK, [forged])
+    assert named(one("a", "=second")) == [False, False]
+    assert named(dataclasses.replace(one("a"), words={})) == [True, True]
+
+
+def test_a_table_of_words_whose_last_cells_are_missing_is_read(tmp_path):
+    (tmp_path / report.BY_HAND).write_text(f"{','.join(report.WORDS[:-1])}\na,{WORDS[0]},2,4\n", encoding="utf-8")
+    report.write_class(tmp_path, HOMEWORK, [one("a")])
+    assert totals(tmp_path)["a"] == sum(POINTS.values()) + 2
 
 
 @pytest.mark.parametrize("student", ["'t Hooft", "=1+1", "-rf", "'=x", "＝b", "a,b", 'a"b', "a;b"])

@@ -69,7 +69,7 @@ def test_stubs_earn_nothing(name):
 
 @every_homework
 @pytest.mark.parametrize("variant", [0, 1, 2, 3])
-@pytest.mark.parametrize("answer", [0, 1, 2, 3, 4, np.nan, True, []], ids=repr)
+@pytest.mark.parametrize("answer", [0, 0.5, 1, 2, 3, 4, np.inf, np.nan, True, [], (0, 0), "memory"], ids=repr)
 def test_an_answer_that_does_not_depend_on_the_arguments_earns_nothing(name, variant, answer):
     homework = load(name)
     functions = dict.fromkeys(homework.functions, lambda *arguments: answer)
@@ -248,11 +248,14 @@ def test_the_whole_line_shows_the_call_and_is_one_line():
     assert str(caught.value).isprintable() and str(caught.value).endswith("expected 4, got 3")
 
 
+SHAPE = "of arrays of shape (2, 2)"
+
+
 @pytest.mark.parametrize(
     ("got", "says"),
     [
-        (np.array([[11, 0], [4, 5]]), "f(1, 20), at [0, 1] of arrays: expected 21, got 0; 3 of 4 elements differ"),
-        ([[11, 21], [12, 1]], "f(2, 20), at [1, 1] of arrays: expected 22, got 1; 1 of 4 elements differ"),
+        (np.array([[11, 0], [4, 5]]), f"f(1, 20), as element [0, 1] {SHAPE}: expected 21, got 0; 3 of 4"),
+        ([[11, 21], [12, 1]], f"f(2, 20), as element [1, 1] {SHAPE}: expected 22, got 1; 1 of 4 elements differ"),
         ([[11, 21], [12]], "f(array([[1], [2]]), array([10, 20])): expected array([[11, 21], [12, 22]]), got a ragged"),
         (np.zeros(2), "f(array([[1], [2]]), array([10, 20])): expected an array of shape (2, 2), "),
         (None, "f(array([[1], [2]]), array([10, 20])): expected array([[11, 21], [12, 22]]), got None"),

@@ -122,6 +122,11 @@ def test_a_deck_has_12_to_25_slides_each_with_something_on_it(site, name):
     assert [i for i, slide in enumerate(found, start=1) if not slide.select_one("h1, h2").get_text(strip=True)] == []
 
 
+def test_a_heading_is_large_on_the_first_slide_that_shows_it_boxes_show_their_own(site):
+    found = [slide for slide in sections(site, "01_active_vs_total") if "cache does a token take" in slide.text[:200]]
+    assert [slide["class"][0] for slide in found][:2] == ["opens", "goes-on"]
+
+
 @every_deck
 def test_a_speaker_has_notes_for_every_slide_and_45_minutes(site, name):
     found = sections(site, name)
@@ -233,3 +238,22 @@ def test_a_printed_deck_has_a_page_for_every_slide_and_no_solution(site, page, t
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) == len(sections(site, name))
     assert page.locator(".solution").count() == 0 and page.locator(".exercise").count() == 1
     assert page.faults == []
+
+
+LAST = """(part) => document.querySelectorAll(".moe-chart .moe-input").forEach((field) => {
+  const [input, kind] = [field.querySelector("select, input"), field.querySelector("input")?.type ?? "select"];
+  if (kind === "range") input.value = input[part === "first" ? "min" : "max"];
+  else if (kind === "select") input.selectedIndex = part === "first" ? 0 : input.options.length - 1;
+  else return [...field.querySelectorAll("input")].at(part === "first" ? 0 : -1).click();
+  input.dispatchEvent(new Event("input", { bubbles: true }));
+})"""
+
+
+@opened
+def test_readouts_that_grow_stay_on_their_slide(deck):
+    if not deck.locator(".moe-inputs").count():
+        pytest.skip("no input in this deck")
+    for part in ("last", "first"):
+        deck.evaluate(LAST, part)
+        deck.wait_for_timeout(3000)
+        assert [fault for fault in deck.evaluate(OVERFLOW) if "tiles" in fault] == []

@@ -164,6 +164,11 @@ def equation_numbers(env):
     return found
 
 
+def equation_labels(env):
+    """{label: number as shown} of every numbered equation."""
+    return {label: number for number, (label, _) in equation_numbers(env).items()}
+
+
 def anchor_of(label):
     """Anchor of an equation."""
     return nodes.make_id(f"equation-{label}")
@@ -194,7 +199,7 @@ def link_back(app, doctree, page):
     """Put below an equation what computes it, at the end of a page what it uses, and link the names in its text."""
     if page.startswith("book/api/"):
         return
-    computed, numbers = computed_by(), {label: number for number, (label, _) in equation_numbers(app.env).items()}
+    computed, numbers = computed_by(), equation_labels(app.env)
     for equation in list(doctree.findall(nodes.math_block)):
         names = computed.get(numbers.get(equation.get("label")), ())
         _insert(equation, "computed by ", _links(app, page, names))

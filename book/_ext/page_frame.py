@@ -24,7 +24,8 @@ GIT = shutil.which("git")
 POINT_AFTER_MATH = re.compile(r'(<span class="math notranslate nohighlight">[^<]*</span>)([.,;:?!)]+)')
 CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
 CODE_WORD = re.compile(r'(<span class="pre">)([^<]*)(</span>)')
-UNIT = re.compile(r"(?<=\d) (?=%|(?:[kMGT]?i?B|[mµn]?s|[MGT]?FLOP)\b)")
+MARK_WITHIN = re.compile(r"(?<=\w)([_/.(=])(?=[A-Za-z])")
+UNIT = re.compile(r"(?<=\d) (?=%|(?:[kMGTP]?i?B|[mµn]?s|[MGTP]?FLOP)\b)")  # moe-chart.js knows the same ones
 
 
 def online(repository, branch, path):
@@ -125,7 +126,7 @@ def break_names(body):
     <td><span class="pre">num_<wbr>layers</span></td><p><span class="pre moe-keep">--only</span></p>
     """
     def in_cell(cell):
-        return CODE_WORD.sub(lambda word: word[1] + re.sub(r"([_/.(=])(?=\w)", r"\1<wbr>", word[2]) + word[3], cell[0])
+        return CODE_WORD.sub(lambda word: word[1] + MARK_WITHIN.sub(r"\1<wbr>", word[2]) + word[3], cell[0])
 
     return CELL.sub(in_cell, body).replace('<span class="pre">--', '<span class="pre moe-keep">--')
 

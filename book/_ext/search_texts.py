@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from api_reference import equation_numbers
+from api_reference import equation_labels
 from docutils import nodes
 from sphinx import addnodes
 
@@ -47,7 +47,7 @@ def sections(doctree, numbers):
 
 def texts(app):
     """(address, page, heading, text) of every section of the site, in the order of the pages' names."""
-    numbers = {label: number for number, (label, _) in equation_numbers(app.env).items()}
+    numbers = equation_labels(app.env)
     for page in sorted(app.env.found_docs):
         address, doctree = app.builder.get_target_uri(page), app.env.get_doctree(page)
         (_, title, opening), *rest = sections(doctree, numbers)

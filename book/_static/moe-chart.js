@@ -247,7 +247,7 @@
         if (cells[i].textContent === text) return;
         cells[i].textContent = text;
         cells[i].innerHTML = cells[i].innerHTML.replaceAll("+", "+<wbr>") // TP8xDP8+TP8xEP8 may break there, 182 µs may not
-          .replace(/[\d.,]+ (?:%|(?:[kMGT]?B|[mµn]?s)\b)(?:\/s\b)?/g, '<span class="moe-keep">$&</span>');
+          .replace(/\d[\d.,]* (?:%|(?:[kMGTP]?i?B|[mµn]?s|[MGTP]?FLOP)\b)(?:\/s\b)?/g, '<span class="moe-keep">$&</span>');
       });
       choices.forEach((choice) => { inputs[choice.name].disabled = isIdle(choice); });
       if (settings) settings.textContent = choices.filter((choice) => !isIdle(choice)).map(({ name, label, labels }) => `${label}: ${labels[chosen[name]]}`).join(", ");
@@ -265,16 +265,19 @@
 
     const plot = make(el, "div", { class: "moe-plot" });
     let drawnAt = 0;
-    const draw = async () => {
+    const drawNow = async () => {
       const width = plot.clientWidth;
       if (!width || width === drawnAt) return;
       drawnAt = width;
+      delete el.dataset.ready;
       for (const columns of width < NARROW ? [1] : [undefined, 3, 2, 1]) { // as few rows of legend as the width takes
         await drawWith(width, columns);
         if (!legendIsCut()) break;
       }
       el.dataset.ready = "true";
     };
+    let drawing = Promise.resolve();
+    const draw = () => (drawing = drawing.then(drawNow)); // one after the other
     const legendIsCut = () => {
       const edge = plot.querySelector("svg").getBoundingClientRect().right + 1;
       return [...plot.querySelectorAll(".role-legend-label text, .role-legend-title text")].some((text) => text.getBoundingClientRect().right > edge);

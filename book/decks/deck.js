@@ -34,7 +34,7 @@
     for (let waits = 0; waits < 60; waits += 1) {
       await pause(30);
       const now = plot.querySelector("svg");
-      if (now && now !== before && now.querySelector("text")) return;
+      if (now && now !== before && plot.closest(".moe-chart").dataset.ready === "true") return;
     }
   };
 
@@ -74,11 +74,11 @@
   // What readouts say may grow: once an input rests, tiles that have left the slide are placed anew.
   const fitAgain = (chart, scale) => {
     let timer;
+    let fitting = Promise.resolve();
+    const outside = () => bottom(chart.querySelector(".moe-tiles") ?? chart) > lowestOf(chart, scale) + 6 * scale();
     chart.addEventListener("input", () => {
       clearTimeout(timer);
-      timer = setTimeout(() => {
-        if (bottom(chart.querySelector(".moe-tiles") ?? chart) > lowestOf(chart, scale)) fitted(chart, scale);
-      }, 400);
+      timer = setTimeout(() => { fitting = fitting.then(() => outside() && fitted(chart, scale)); }, 400);
     });
   };
 

@@ -26,5 +26,5 @@ HOMEWORK = Homework(
         Constant(name="most", choices=(1024, 512, 2048, 768), phrases=("at most {:,} sequences",)),
     ),
 )
-checker = partial(_checker, HOMEWORK)  # of a variant
+checker = partial(_checker, HOMEWORK)  # checker(variant=2) is `check` for another year
 check = checker()

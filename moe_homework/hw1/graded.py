@@ -10,6 +10,7 @@ from moe_homework.expect import expect, expect_unchanged
 def test_one_token(share_read, constants):
     """One token reads its k experts and the shared ones"""
     expect(share_read, 8, 2, 1, gives=(2 + constants.shared) / (8 + constants.shared))
+    expect(share_read, 64, 4, 1, gives=(4 + constants.shared) / (64 + constants.shared))
 
 
 @pytest.mark.points(1)
@@ -76,7 +77,7 @@ def test_few_counts(experts_from_counts, constants):
 
 @pytest.mark.points(0.5)
 def test_layer_without_counts(experts_from_counts, constants):
-    """A layer without counts is uniform, and the layers beside it are not touched by that"""
+    """A layer without counts is uniform, and the layers beside it are not touched by that; counts stay as they were"""
     k = constants.chosen
     counts = np.array([[0, 0, 0, 0, 0], [3, 3, 3, 3, 0]])
     gives = np.array([[k, 5 * (1 - (1 - k / 5) ** 2)], [k, 4 * (1 - (1 - k / 4) ** 2)]])

@@ -25,5 +25,5 @@ HOMEWORK = Homework(
         Constant(name="many", choices=(3, 2, 4, 5), phrases=("more than {} times",)),
     ),
 )
-checker = partial(_checker, HOMEWORK)  # of a variant
+checker = partial(_checker, HOMEWORK)  # checker(variant=2) is `check` for another year
 check = checker()

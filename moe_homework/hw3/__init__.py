@@ -29,5 +29,5 @@ HOMEWORK = Homework(
         Constant(name="staging", choices=(8, 12, 6, 16), phrases=("{} staging slots",)),
     ),
 )
-checker = partial(_checker, HOMEWORK)  # of a variant
+checker = partial(_checker, HOMEWORK)  # checker(variant=2) is `check` for another year
 check = checker()

@@ -11,8 +11,8 @@ def token_bytes(num_layers, top_k, d_model, d_expert, *, group=32,
     short last group has one too.
     """
     weights = 3 * np.multiply(d_model, d_expert) / 2
-    long, short = (np.ceil(np.divide(d, group)) for d in (d_model, d_expert))
-    scales = 2 * d_expert * long + d_model * short
+    groups = [np.ceil(np.divide(d, group)) for d in (d_model, d_expert)]
+    scales = 2 * d_expert * groups[0] + d_model * groups[1]
     return num_layers * top_k * (weights + scale_bytes * scales)
 
 

@@ -22,9 +22,8 @@ def sent_bytes(home, gpus, d_model, *, block=128, node_gpus=8):
     A copy enters a node at the token's own place, so the GPU there needs no
     hop; at home that GPU is the token's own.
     """
-    token, last = np.arange(len(home)), max(gpus.max(initial=0),
-                                            home.max(initial=0))
-    nodes = last // node_gpus + 1
+    token = np.arange(len(home))
+    nodes = max(gpus.max(initial=0), home.max(initial=0)) // node_gpus + 1
     reached = np.zeros((len(home), nodes, node_gpus), bool)
     reached[token[:, None], gpus // node_gpus, gpus % node_gpus] = True
     crossed = reached.any(axis=2)
@@ -42,7 +41,7 @@ def gpu_times(tokens, expert_of_slot, num_gpus, read_time, token_time, *,
     """
     tokens, held = np.asarray(tokens), np.asarray(expert_of_slot)
     copies = np.bincount(held, minlength=tokens.size)[held]
-    earlier = [np.sum(held[:slot] == of) for slot, of in enumerate(held)]
+    earlier = [np.sum(held[:slot] == held[slot]) for slot in range(held.size)]
     # The first copies take what does not divide
     got = (tokens[held] + copies - 1 - np.array(earlier)) // copies
     padded = -(-got // tile) * tile

@@ -87,7 +87,8 @@ def roofline(config=None):
 
     def time(model, precision, device, batch):
         needed, _, bounds = time_of(step(model, precision, batch), models[model], precision, device)
-        return "{} to {} ms on {:,} devices".format(*(charts.digits(1e3 * seconds) for seconds in bounds), needed)
+        low, high = (charts.digits(1e3 * seconds) for seconds in bounds)
+        return f"{low} to {high} ms on {needed:,} device{'s' if needed > 1 else ''}"
 
     def enough(model, precision, device):
         machine = {"device": DEVICES[device], "dtype": dtype_of(precision, device)}
