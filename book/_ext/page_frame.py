@@ -25,7 +25,7 @@ POINT_AFTER_MATH = re.compile(r'(<span class="math notranslate nohighlight">[^<]
 CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
 CODE_WORD = re.compile(r'(<span class="pre">)([^<]*)(</span>)')
 MARK_WITHIN = re.compile(r"(?<=\w)([_/.(=])(?=[A-Za-z])")
-UNIT = re.compile(r"(?<=\d) (?=%|(?:[kMGTP]?i?B|[mµn]?s|[MGTP]?FLOP)\b)")  # moe-chart.js knows the same ones
+UNIT = re.compile(r"(?<=\d) (?=%|(?:[kMGTP]?i?B|[mµn]?s|[MGTP]?FLOP)\b)")  # those of tiles are in moe-chart.js
 
 
 def online(repository, branch, path):

@@ -247,7 +247,7 @@
         if (cells[i].textContent === text) return;
         cells[i].textContent = text;
         cells[i].innerHTML = cells[i].innerHTML.replaceAll("+", "+<wbr>") // TP8xDP8+TP8xEP8 may break there, 182 µs may not
-          .replace(/\d[\d.,]* (?:%|(?:[kMGTP]?i?B|[mµn]?s|[MGTP]?FLOP)\b)(?:\/s\b)?/g, '<span class="moe-keep">$&</span>');
+          .replace(/\d[\d.,]* (?:%|(?:[kMGTP]?i?B|[mµn]?s)\b)(?:\/s\b)?/g, '<span class="moe-keep">$&</span>');
       });
       choices.forEach((choice) => { inputs[choice.name].disabled = isIdle(choice); });
       if (settings) settings.textContent = choices.filter((choice) => !isIdle(choice)).map(({ name, label, labels }) => `${label}: ${labels[chosen[name]]}`).join(", ");
