@@ -178,9 +178,11 @@ def _code(text):
 
 def write_class(out, homework, grades, trusted=False):
     """Write `grades.csv`, the answers in words, and the chart, which says whether submissions were trusted."""
-    given = given_points(out, homework)
-    changed = _changed_answers(out, grades, given)
-    _write_words(out, homework, grades, given, changed)
+    path = Path(out, BY_HAND)
+    rows = _read_words(path)
+    given = _given(rows, path, homework)
+    changed = _changed_answers(rows, grades, given)
+    _write_words(path, rows, homework, grades, given, changed)
     names = [question.name for question in homework.questions]
     table = [["student", *names, "total", "note"]]
     for grade in grades:
@@ -213,8 +215,13 @@ def _note(homework, grade, given, changed):
 
 def given_points(out, homework):
     """{(student, question): points} that a person filled in; ValueError where they are no points of the question."""
-    path, given = Path(out, BY_HAND), {}
-    for number, row in enumerate(_read_words(path), start=2):
+    path = Path(out, BY_HAND)
+    return _given(_read_words(path), path, homework)
+
+
+def _given(rows, path, homework):
+    given = {}
+    for number, row in enumerate(rows, start=2):
         if not row["points"].strip():
             continue
         try:
@@ -228,10 +235,10 @@ def given_points(out, homework):
     return given
 
 
-def _changed_answers(out, grades, given):
+def _changed_answers(rows, grades, given):
     """{(student, question)} of the answers that are not those which a person gave points for."""
     words, changed = {grade.student: grade.words for grade in grades}, set()
-    for row in _read_words(Path(out, BY_HAND)):
+    for row in rows:
         student, question = _text(row["student"]), row["question"]
         if (student, question) in given and student in words:
             answer = words[student].get(question, "")
@@ -256,7 +263,7 @@ def _read_words(path):
     return [dict.fromkeys(WORDS, "") | row for row in rows]  # an older table has no column "changed"
 
 
-def _write_words(out, homework, grades, given, changed):
+def _write_words(path, rows, homework, grades, given, changed):
     """Write the answers in words, with the points that were filled in; rows with points of other students stay."""
     table, graded = [WORDS], {grade.student for grade in grades}
     for grade in grades:
@@ -267,10 +274,10 @@ def _write_words(out, homework, grades, given, changed):
             again = (grade.student, question.name) in changed and f"{CHANGED}: read it again, then empty this cell"
             row = [_cell(grade.student), question.name, points, question.points, _prose(answer), note, again or ""]
             table.append(row)
-    for row in _read_words(Path(out, BY_HAND)):
+    for row in rows:
         if row["points"].strip() and _text(row["student"]) not in graded:
             table.append([row[column] for column in WORDS])
-    _write_table(Path(out, BY_HAND), table)
+    _write_table(path, table)
 
 
 def _write_table(path, table):
@@ -298,7 +305,7 @@ def _prose(text):
     >>> print(_prose("it stopped; =1+1"))
     it stopped; '=1+1
     """
-    return _cell(re.sub(r"([;\t\n]\s*)(?=[=+\-@＝＋－＠])", r"\1'", text))
+    return _cell(re.sub(rf"([;\t\n]\s*)(?=[{re.escape(''.join(''.join(FORMULA).split()))}])", r"\1'", text))
 
 
 def _text(cell):

@@ -30,7 +30,7 @@ from .expect import CALL_SECONDS, Stopped, Wrong, answering, one_line, too_slow
 from .values import MOST_BYTES, decode, encode, from_line, to_line
 
 INSIDE = Path("/homework")  # where the sandbox sees the worker and moe_lib
-HOME = Path("/home/student")
+HOME = Path("/home/student")  # a folder of the sandbox alone
 SYSTEM = ("/bin", "/lib", "/lib32", "/lib64", "/sbin")  # links into /usr on most systems
 SETTINGS = ("/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types")
 APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")  # 1 on Ubuntu from 24.04 on

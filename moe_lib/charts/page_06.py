@@ -13,6 +13,7 @@ from .look import (
     MUTED,
     WIDTH,
     batch_axis,
+    beside,
     finish,
     legend_colors,
     log_axis,
@@ -43,12 +44,11 @@ def offloading():
             ["share", "ms"]).transform_calculate(series=repr(name)).mark_line(
             strokeWidth=2.5, strokeDash=dash, aria=False).encode(x=x, y=y, color=color)
         for name, way, dash in zip(reversed(names), ["'server-ddr5'", "way"], [[6, 4], [1, 0]], strict=True)]
-    side = {"expr": "datum.share > 0.8 ? 'right' : 'left'"}
     return finish(alt.layer(
         card.mark_rule(color=LIMIT, strokeDash=[2, 3], strokeWidth=2, aria=False).encode(x=x), *lines,
         card.mark_point(filled=True, size=150, color=MOE, opacity=1, aria=False).encode(x=x, y=y),
-        card.mark_text(align=side, dx={"expr": "datum.share > 0.8 ? -12 : 12"}, dy=-12, fontWeight="bold", fontSize=14,
-                        aria=False).encode(x=x, y=y, text="text:N"),
+        card.mark_text(**beside("share", 0.8, 12), dy=-12, fontWeight="bold", fontSize=14, aria=False).encode(
+            x=x, y=y, text="text:N"),
     ).properties(width=WIDTH, height=HEIGHT),
         "Milliseconds per token, on a log axis, against the share of a layer's experts that the card holds. The time "
         "falls slowly at first and steeply near the right end, where all experts are held. A second line is far lower: "

@@ -12,6 +12,7 @@ from .look import (
     SPREAD,
     WIDTH,
     batch_axis,
+    beside,
     finish,
     legend_colors,
     log_axis,
@@ -115,11 +116,10 @@ def frontier():
     barred = alt.Chart(alt.NamedData("barred")).transform_filter(key).transform_calculate(
         right=str(xs[1]), top=str(ys[1]))
     rule, at = target.transform_calculate(text="tpot + ' ms a token'", low=str(xs[0]), top=str(ys[1])), {"aria": False}
-    side = {"expr": "datum.user > 400 ? 'right' : 'left'"}
     return finish(alt.layer(
         rule.mark_rect(color=MUTED, opacity=0.16, clip=True, **at).encode(x=alt.X("low:Q"), x2="user:Q"),
         rule.mark_rule(color=LIMIT, strokeDash=[6, 4], strokeWidth=2, **at).encode(x=x),
-        rule.mark_text(align=side, dx={"expr": "datum.user > 400 ? -6 : 6"}, dy=10, fontSize=14, **at).encode(
+        rule.mark_text(**beside("user", 400, 6), dy=10, fontSize=14, **at).encode(
             x=x, y=alt.Y("top:Q"), text="text:N"),
         points.mark_line(strokeWidth=2.5, clip=True, **at).encode(
             x=x, y=y, color=color, detail="layout:N", strokeDash=dash),
