@@ -8,9 +8,9 @@ import sys
 import textwrap
 
 from ._arguments import ABOVE_ZERO, require
-from .hardware import DEVICES, LINKS, USABLE_SHARE, devices_needed
+from .hardware import DEVICES, GPUS_PER_NODE, LINKS, USABLE_SHARE, devices_needed
+from .layouts import rank_resident_bytes
 from .models import CATALOG, from_config
-from .parallel import GPUS_PER_NODE, rank_resident_bytes
 from .plan import implied_dtype, plan
 from .roofline import compute_time, memory_time, ridge_point, step_time
 from .steps import decode_step, resident_bytes, sequences_that_fit

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ._arguments import require, whole_number
+from .layouts import linear_placement
 from .offload import expert_bytes
-from .parallel import linear_placement
 from .routing import top_k_of
 
 MOST_SWAPS = 200  # a layer is done long before

@@ -8,6 +8,7 @@ import numpy as np
 
 from ._arguments import require
 
+GPUS_PER_NODE = 8  # of the servers that the devices are sold in
 USABLE_SHARE = 0.9  # of what a driver shows; activations, buffers and the framework take the rest
 
 

@@ -6,7 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ._arguments import ABOVE_ZERO, require, whole_number
-from .parallel import GPUS_PER_NODE, Layout, layout_sequences, layouts, link_time, problems, rank_prefill, rank_step
+from .exchange import link_time
+from .hardware import GPUS_PER_NODE
+from .layouts import Layout, layout_sequences, layouts, problems, rank_prefill, rank_step
 from .roofline import step_time
 from .steps import bytes_per_weight, decode_step
 
@@ -78,7 +80,7 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
     prompt, chunk : int, optional
         Prompt tokens behind ttft, and how many go through at once. None: context, and all.
     weight_block : int, optional
-        As `parallel.problems`.
+        As `layouts.problems`.
     link, network : Link, optional
         Within and between nodes. None: exchanges are not counted. A layout that spans nodes needs both. Prompts, and
         layouts that are illegal, are timed without exchanges.
@@ -148,7 +150,7 @@ def time_per_token(model, batch, layout, device, *, context=0, weight_bytes=None
     Parameters
     ----------
     model, batch, layout, context, weight_bytes, kv_bytes
-        As `parallel.rank_step`.
+        As `layouts.rank_step`.
     device : Device
     overhead, dtype, link, network, gpus_per_node
         As `plan`.
@@ -187,7 +189,7 @@ def time_to_first_token(model, prompt, layout, device, *, chunk=None, sequences=
     Parameters
     ----------
     model, layout, sequences, weight_bytes, kv_bytes
-        As `parallel.rank_prefill`.
+        As `layouts.rank_prefill`.
     prompt : int
         Tokens.
     device : Device

@@ -12,8 +12,8 @@ from moe_lib import charts, controls
 from moe_lib.hardware import DEVICES
 from moe_lib.models import CATALOG, dense_twin
 from moe_lib.records import inclusion, router_loads, shipped
-from moe_lib.roofline import speculation_gain
 from moe_lib.routing import coverage, coverage_of, experts_touched, independent_tokens, sample_routing, zipf_inclusion
+from moe_lib.speculation import speculation_gain
 
 V3, H200 = CATALOG["deepseek-v3"], DEVICES["h200"]
 MADE = ("wall", "coverage", "speculation")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from drawing import both_versions, faces, page_says, paths, start, widgets_of
 
-from moe_lib import charts, controls, kernels, records, routing
+from moe_lib import charts, controls, measured, records, routing
 from moe_lib.bench import suite
 from moe_lib.hardware import DEVICES
 from moe_lib.models import CATALOG
@@ -44,18 +44,18 @@ def test_no_routing_touches_more_than_the_most_and_uniform_routing_stays_below_i
 def test_each_kind_of_routing_is_counted_by_its_own_formula_and_an_unknown_one_refused():
     layer = {"num_experts": 256, "top_k": 8, "num_tokens": [64]}
     kinds = ("balanced", "uniform", "power law")
-    count = {of: kernels.experts_touched(layer | {"distribution": of})[0] for of in kinds}
+    count = {of: measured.experts_touched(layer | {"distribution": of})[0] for of in kinds}
     assert count == {"balanced": 256, "uniform": pytest.approx(222.44, abs=0.01), "power law": count["uniform"]}
-    assert kernels.experts_touched(layer | {"touched": [200]}) == [200]
+    assert measured.experts_touched(layer | {"touched": [200]}) == [200]
     with pytest.raises(ValueError, match="distribution must be one of"):
-        kernels.experts_touched(layer | {"distribution": "chance"})
+        measured.experts_touched(layer | {"distribution": "chance"})
 
 
 # What NVIDIA timed
 
 
 def test_the_timed_layers_are_complete_and_belong_to_the_catalogue():
-    every = kernels.layers()
+    every = measured.layers()
     assert (len(every), sum(len(of["num_tokens"]) for of in every)) == (192, 2496)
     for of in every:
         model = CATALOG[of["model"]]
@@ -64,34 +64,34 @@ def test_the_timed_layers_are_complete_and_belong_to_the_catalogue():
 
 
 def test_a_limit_is_what_bytes_and_flop_take_at_published_peaks():
-    layer = kernels.layers(**SGLANG, distribution="balanced")[0]
+    layer = measured.layers(**SGLANG, distribution="balanced")[0]
     h200, size = DEVICES["h200"], 3 * 7168 * 2048
     for at, tokens in ((3, 8), (12, 16384)):
         read = min(256, 8 * tokens) * 2 * size / h200.bandwidth_bytes_per_s
-        assert kernels.limit(layer)[at] == pytest.approx(max(read, 2 * 8 * tokens * size / h200.peak()))
+        assert measured.limit(layer)[at] == pytest.approx(max(read, 2 * 8 * tokens * size / h200.peak()))
 
 
 def test_rows_below_the_limit_and_slow_kernels_are_found_by_rule():
-    every = kernels.layers()
-    below = [of for of in every if kernels.impossible(of).any()]
-    assert sum(kernels.impossible(of).sum() for of in below) == 37
+    every = measured.layers()
+    below = [of for of in every if measured.impossible(of).any()]
+    assert sum(measured.impossible(of).sum() for of in below) == 37
     assert {(of["model"], of["dtype"], of["framework"]) for of in below} == {
         ("deepseek-v3", "fp8_block", "SGLang 0.5.14"), ("deepseek-v3", "fp8_block", "vLLM 0.24.0")}
-    slow = [of for of in every if kernels.slow(of)]
+    slow = [of for of in every if measured.slow(of)]
     assert sum(len(of["num_tokens"]) for of in slow) == 156
     assert {(of["framework"], of["dtype"]) for of in slow} == {("vLLM 0.24.0", "fp8")}
 
 
 def test_sound_balanced_rows_never_beat_the_limit():
-    for of in kernels.layers(distribution="balanced"):
-        assert (kernels.over_limit(of)[~kernels.impossible(of)] >= 1).all()
+    for of in measured.layers(distribution="balanced"):
+        assert (measured.over_limit(of)[~measured.impossible(of)] >= 1).all()
 
 
 def test_a_layer_that_nobody_timed_is_refused_by_name():
     with pytest.raises(ValueError, match="no timed layer has device = 'h20'"):
-        kernels.timed(device="h20")
+        measured.timed(device="h20")
     with pytest.raises(ValueError, match="framework must be TRT-LLM, SGLang or vLLM"):
-        kernels.constants("llama.cpp")
+        measured.constants("llama.cpp")
 
 
 # Two constants
@@ -100,35 +100,35 @@ def test_a_layer_that_nobody_timed_is_refused_by_name():
 @pytest.mark.parametrize(("framework", "bar"), [("TRT-LLM 1.3.0rc20", 0.07), ("SGLang 0.5.10", 0.10)])
 def test_constants_of_two_models_predict_two_others(framework, bar):
     of = {"framework": framework, "device": HOPPER, "distribution": "balanced"}
-    fitted = kernels.fit(kernels.layers(**of, model=kernels.FITTED_ON))
-    assert fitted == kernels.constants(framework)
+    fitted = measured.fit(measured.layers(**of, model=measured.FITTED_ON))
+    assert fitted == measured.constants(framework)
     assert 25e-6 < fitted[0] < 40e-6 and 0.7 < fitted[1] < 0.9
-    assert kernels.error(kernels.layers(**of, model=OTHERS), fitted) <= bar
+    assert measured.error(measured.layers(**of, model=OTHERS), fitted) <= bar
 
 
 @pytest.mark.parametrize("framework", ["TRT-LLM 1.3.0rc20", "SGLang 0.5.10", "vLLM 0.24.0"])
 def test_each_kind_of_routing_is_predicted_best_by_its_own_count(framework):
-    counts = {"balanced": lambda of: kernels.experts_touched(of, "balanced"),
-              "power law": lambda of: kernels.experts_touched(of, "uniform"),
+    counts = {"balanced": lambda of: measured.experts_touched(of, "balanced"),
+              "power law": lambda of: measured.experts_touched(of, "uniform"),
               "active": lambda of: of["top_k"], "all": lambda of: of["num_experts"]}
     for routed in ("balanced", "power law"):
         of = {"framework": framework, "device": HOPPER, "distribution": routed}
-        known, new = (kernels.layers(**of, model=models) for models in (kernels.FITTED_ON, OTHERS))
-        off = {name: kernels.error(new, kernels.fit(known, count), count) for name, count in counts.items()}
+        known, new = (measured.layers(**of, model=models) for models in (measured.FITTED_ON, OTHERS))
+        off = {name: measured.error(new, measured.fit(known, count), count) for name, count in counts.items()}
         assert min(off, key=off.get) == routed and min(off["active"], off["all"]) > 5 * off[routed]
 
 
 def test_a_fit_finds_the_constants_that_made_the_times_and_the_share_the_experts():
-    layer = kernels.layers(**SGLANG, distribution="balanced")[0]
-    made = layer | {"latency_s": (30e-6 + kernels.limit(layer) / 0.8).tolist()}
-    fitted = kernels.fit([made])
-    assert fitted == pytest.approx((30e-6, 0.8)) and kernels.error([made], fitted) < 1e-9
-    at, share = kernels.share_of_all(made, fitted)
+    layer = measured.layers(**SGLANG, distribution="balanced")[0]
+    made = layer | {"latency_s": (30e-6 + measured.limit(layer) / 0.8).tolist()}
+    fitted = measured.fit([made])
+    assert fitted == pytest.approx((30e-6, 0.8)) and measured.error([made], fitted) < 1e-9
+    at, share = measured.share_of_all(made, fitted)
     assert share[:12] == pytest.approx(np.minimum(1, at[:12])) and np.isnan(share[12])
 
 
 def test_every_time_has_one_cause_and_no_row_is_left_out():
-    causes = np.concatenate([kernels.cause(of) for of in kernels.layers()])
+    causes = np.concatenate([measured.cause(of) for of in measured.layers()])
     count = {str(of): int((causes == of).sum()) for of in set(causes)}
     assert sum(count.values()) == 2496 and len(count) == 7
     assert (count["below the limit"], count["slow kernel"]) == (37, 156)
@@ -139,17 +139,17 @@ def test_every_time_has_one_cause_and_no_row_is_left_out():
 
 def test_a_layer_of_the_benchmark_is_held_against_the_limits_of_the_benchmark():
     record = own_record()
-    assert kernels.over_limit(kernels.from_bench(record)) == pytest.approx(suite.ratios(record))
+    assert measured.over_limit(measured.from_bench(record)) == pytest.approx(suite.ratios(record))
     with pytest.raises(ValueError, match="'membw' holds no timed layer"):
-        kernels.from_bench(records.Record(kind="measured", what="membw", data={"bytes_per_s": [1.0]}))
+        measured.from_bench(records.Record(kind="measured", what="membw", data={"bytes_per_s": [1.0]}))
 
 
 def test_a_fit_survives_any_times_of_a_reader_s_machine():
     rng = np.random.default_rng(0)
     for scale in (1e-6, 1, 1e3):
         record = own_record(seconds=scale * rng.uniform(0.5, 2))
-        layer = kernels.from_bench(record)
-        t0, efficiency = kernels.fit([kernels.first(layer, 32)])
+        layer = measured.from_bench(record)
+        t0, efficiency = measured.fit([measured.first(layer, 32)])
         assert t0 >= 0 and efficiency > 0
 
 
@@ -157,7 +157,7 @@ def test_a_fit_survives_any_times_of_a_reader_s_machine():
 
 
 @pytest.fixture
-def measured():
+def figure():
     return faces("measured")[0]
 
 
@@ -166,34 +166,34 @@ def page():
     return faces("measured")[1]
 
 
-def test_the_control_stands_at_the_layer_of_the_worked_example(measured):
-    said = measured.readout(**start(measured))
+def test_the_control_stands_at_the_layer_of_the_worked_example(figure):
+    said = figure.readout(**start(figure))
     assert said["Timed by"] == "NVIDIA, SGLang 0.5.10" and said["At one token, over the limit"] == "1.46 times"
     assert said["Closest to its limit"] == "1.13 times, at 16 tokens" and said["Not to be trusted"] == "none"
 
 
 def test_points_of_the_page_are_times_over_their_limit(page):
     assert sum(map(len, page["datasets"].values())) <= 5000
-    layer = kernels.layers(**SGLANG, distribution="balanced")[0]
+    layer = measured.layers(**SGLANG, distribution="balanced")[0]
     rows = [row for row in page["datasets"]["times"] if row["key"] == "h200|SGLang|bf16|deepseek-v3|balanced"]
     assert [row["measured"] for row in rows] == pytest.approx(layer["latency_s"], rel=1e-4)
-    assert [row["limit"] for row in rows] == pytest.approx(kernels.limit(layer), rel=1e-4)
+    assert [row["limit"] for row in rows] == pytest.approx(measured.limit(layer), rel=1e-4)
     assert rows[7]["limit"] / rows[7]["active"] == pytest.approx(32, rel=1e-3)
 
 
-def test_the_control_says_the_same_live_and_on_the_page(measured, page):
+def test_the_control_says_the_same_live_and_on_the_page(figure, page):
     chosen = {"device": "b200", "framework": "SGLang", "precision": "fp8_block", "model": "deepseek-v3",
               "routing": "balanced"}
-    assert page_says(page, **chosen) == measured.readout(**chosen)
-    assert measured.readout(**chosen)["Not to be trusted"].startswith("7 of 13 times")
-    assert not all(row["valid"] for row in measured.live_spec(**chosen)["datasets"]["times"])
+    assert page_says(page, **chosen) == figure.readout(**chosen)
+    assert figure.readout(**chosen)["Not to be trusted"].startswith("7 of 13 times")
+    assert not all(row["valid"] for row in figure.live_spec(**chosen)["datasets"]["times"])
 
 
-def test_what_was_not_timed_says_so_and_draws_nothing(measured):
+def test_what_was_not_timed_says_so_and_draws_nothing(figure):
     chosen = {"device": "a100-80gb", "framework": "TRT-LLM", "precision": "fp8", "model": "deepseek-v3",
               "routing": "balanced"}
-    assert set(measured.readout(**chosen).values()) == {"not timed"}
-    assert measured.live_spec(**chosen)["datasets"]["times"] == []
+    assert set(figure.readout(**chosen).values()) == {"not timed"}
+    assert figure.live_spec(**chosen)["datasets"]["times"] == []
 
 
 def test_a_reader_s_record_comes_first_from_a_list_or_a_file(tmp_path):
@@ -230,12 +230,12 @@ def test_an_uploaded_record_is_drawn_and_told_whatever_else_is_chosen():
     assert control.readout(**chosen)["Layer"] == "64 experts of 1,024 × 512, 4 chosen"
 
 
-def test_an_upload_without_a_timed_layer_is_refused_in_words(measured):
+def test_an_upload_without_a_timed_layer_is_refused_in_words(figure):
     bare = records.Record(kind="measured", what="membw", data={"bytes_per_s": [1.0]})
     with pytest.raises(ValueError, match="no record of a timed layer"):
-        measured.add_model([bare])
+        figure.add_model([bare])
     with pytest.raises(ValueError, match="line 2: "):
-        measured.choices[0].reads(json.dumps(asdict(bare)) + "\n{}")
+        figure.choices[0].reads(json.dumps(asdict(bare)) + "\n{}")
 
 
 # The figures

@@ -7,17 +7,10 @@ from drawing import MIXTRAL as TINY
 from drawing import both_versions, faces, page_says, paths, rows_with_own_model, start
 
 from moe_lib import charts, controls, records
+from moe_lib.caching import che_hit_rate, reuse_hit_rate, sample_trace
 from moe_lib.hardware import DEVICES, LINKS
 from moe_lib.models import CATALOG, from_counts
-from moe_lib.offload import (
-    che_hit_rate,
-    expert_slots,
-    host_time,
-    missed_bytes,
-    reuse_hit_rate,
-    sample_trace,
-    token_time,
-)
+from moe_lib.offload import expert_slots, host_time, missed_bytes, token_time
 from moe_lib.steps import decode_step
 
 MIXTRAL, V3, OLMOE = (CATALOG[slug] for slug in ("mixtral-8x7b", "deepseek-v3", "olmoe"))

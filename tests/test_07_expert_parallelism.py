@@ -6,19 +6,10 @@ import pytest
 from drawing import MIXTRAL, both_versions, faces, page_says, paths, rows_with_own_model, start
 
 from moe_lib import charts, controls, records
+from moe_lib.exchange import all_to_all_bytes, copies_sent, gpus_touched_per_token, link_time
 from moe_lib.hardware import DEVICES, LINKS
+from moe_lib.layouts import Layout, layout_sequences, linear_placement, problems, rank_step
 from moe_lib.models import CATALOG
-from moe_lib.parallel import (
-    Layout,
-    all_to_all_bytes,
-    copies_sent,
-    gpus_touched_per_token,
-    layout_sequences,
-    linear_placement,
-    link_time,
-    problems,
-    rank_step,
-)
 from moe_lib.roofline import fit_overhead, step_time
 from moe_lib.routing import sample_routing
 

@@ -7,8 +7,8 @@ from drawing import both_versions, faces, page_says, paths, start
 
 from moe_lib import charts, controls, records
 from moe_lib.hardware import DEVICES, devices_needed
+from moe_lib.layouts import Layout, layout_sequences
 from moe_lib.models import CATALOG
-from moe_lib.parallel import Layout, layout_sequences
 from moe_lib.plan import moe_or_dense, plan, pools, time_per_token, time_to_first_token
 from moe_lib.roofline import fit_overhead
 from moe_lib.steps import decode_step

@@ -5,7 +5,7 @@ import pytest
 from homework_answers import first_fault
 
 from moe_homework.hw2 import HOMEWORK, solutions
-from moe_lib import kernels, roofline, routing
+from moe_lib import measured, roofline, routing
 from moe_lib.hardware import DEVICES
 from moe_lib.models import CATALOG
 from moe_lib.steps import resident_bytes
@@ -54,11 +54,11 @@ def test_tiles_are_counted_token_by_token():
 
 
 def test_the_impossible_timings_of_page_05_are_judged_impossible():
-    layers = [layer for layer in kernels.layers(distribution="balanced") if kernels.impossible(layer).any()]
+    layers = [layer for layer in measured.layers(distribution="balanced") if measured.impossible(layer).any()]
     for layer in layers:
-        words = np.array(solutions.judge(np.array(layer["latency_s"]), *kernels.limits(layer), 1, 1))
-        assert all(words[kernels.impossible(layer)] == "impossible")
-    assert sum(kernels.impossible(layer).sum() for layer in layers) == 37
+        words = np.array(solutions.judge(np.array(layer["latency_s"]), *measured.limits(layer), 1, 1))
+        assert all(words[measured.impossible(layer)] == "impossible")
+    assert sum(measured.impossible(layer).sum() for layer in layers) == 37
 
 
 def test_every_time_between_its_bounds_is_named_by_the_longer_of_the_two():

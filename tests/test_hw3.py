@@ -9,8 +9,9 @@ from homework_answers import first_fault, last_table
 
 from moe_homework.hw3 import HOMEWORK
 from moe_homework.hw3.solutions import cache_hits, choose_bits, prefetched_time, split_step, token_bytes
+from moe_lib.caching import lru_hit_rates, sample_trace
 from moe_lib.models import CATALOG
-from moe_lib.offload import lru_hit_rates, missed_bytes, sample_trace
+from moe_lib.offload import missed_bytes
 from moe_lib.offload import token_time as overlapped_time
 from moe_lib.routing import zipf_inclusion
 

@@ -10,9 +10,10 @@ from homework_answers import first_fault, last_table
 from moe_homework.hw4 import HOMEWORK
 from moe_homework.hw4.solutions import best_layout, gpu_times, held_bytes, sent_bytes, share_spares
 from moe_lib.balance import balance, copies_of, gpu_loads
+from moe_lib.exchange import copies_sent
 from moe_lib.hardware import DEVICES
+from moe_lib.layouts import Layout, layout_sequences, linear_placement, rank_resident_bytes
 from moe_lib.models import CATALOG
-from moe_lib.parallel import Layout, copies_sent, layout_sequences, linear_placement, rank_resident_bytes
 from moe_lib.plan import time_per_token
 from moe_lib.routing import sample_routing
 

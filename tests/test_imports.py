@@ -16,7 +16,8 @@ LEVELS = [
     {"models", "hardware", "routing", "records", "claims"},
     {"steps"},
     {"roofline"},
-    {"offload", "parallel", "kernels"},
+    {"speculation", "offload", "caching", "layouts", "measured"},
+    {"exchange"},
     {"balance"},
     {"plan"},
     {"bench"},
@@ -25,7 +26,7 @@ LEVELS = [
     {"controls"},
     {"__main__"},
 ]
-FORMULAS = set.union(*LEVELS[:8]) - {"_instantiate"}  # the one that may load torch, inside its functions
+FORMULAS = set.union(*LEVELS[:9]) - {"_instantiate"}  # the one that may load torch, inside its functions
 FACTS = LEVELS[2]
 OUTSIDERS = {"pandas", "altair", "ipywidgets", "torch"}
 STANDALONE = {"__init__", "_book"}  # import nothing of ours

@@ -3,9 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from moe_lib.exchange import link_time
 from moe_lib.hardware import DEVICES, LINKS
+from moe_lib.layouts import Layout, layouts
 from moe_lib.models import CATALOG, dense_twin, from_counts
-from moe_lib.parallel import Layout, layouts, link_time
 from moe_lib.plan import cost_per_million_tokens, moe_or_dense, plan, pools, time_per_token, time_to_first_token
 from moe_lib.roofline import step_time
 from moe_lib.steps import decode_step, prefill

@@ -18,8 +18,8 @@ from docutils import nodes
 from sphinx.roles import XRefRole
 from sphinx.util.nodes import make_refnode
 
-FORMULAS = ("models", "routing", "hardware", "records", "claims", "steps", "roofline", "offload", "parallel", "kernels",
-            "balance", "plan")  # fmt: skip
+FORMULAS = ("models", "routing", "hardware", "records", "claims", "steps", "roofline", "speculation",
+            "offload", "caching", "layouts", "exchange", "measured", "balance", "plan")  # fmt: skip
 SHORT = ("moe_lib.charts", "moe_lib.controls")  # the first paragraph of a docstring will do
 EQUATION = re.compile(r"notebook\s+(\d\d),\s+eq\.\s+(\d\.\d)(?:\s+and\s+(\d\.\d))?")
 NUMBER = "equation-number"

@@ -11,9 +11,9 @@ from time import perf_counter
 
 import numpy as np
 
-from .. import kernels
+from .. import measured
 from ..balance import balance
-from ..offload import lru_hit_rates, sample_trace
+from ..caching import lru_hit_rates, sample_trace
 from ..records import Record, inclusion, router_loads
 from ..roofline import transfer_time
 from ..routing import experts_touched, experts_touched_std, sample_routing, zipf_inclusion
@@ -198,7 +198,7 @@ def record(machine, what, data, *, routing=""):
 
 
 def limits(layer):
-    """Seconds that each sample of a layer record needs at least (`kernels.limit`), by the ceilings of its own run.
+    """Seconds that each sample of a layer record needs at least (`measured.limit`), by the ceilings of its own run.
 
     Parameters
     ----------
@@ -210,20 +210,20 @@ def limits(layer):
     list of ndarray
         By batch, one number a sample.
     """
-    return [kernels.limit(batch) for batch in kernels.samples(layer)]
+    return [measured.limit(batch) for batch in measured.samples(layer)]
 
 
 def ratios(layer):
-    """Least time over limit by batch [batches]; below `kernels.SURE` the limit is wrong."""
-    return np.array([kernels.over_limit(batch).min() for batch in kernels.samples(layer)])
+    """Least time over limit by batch [batches]; below `measured.SURE` the limit is wrong."""
+    return np.array([measured.over_limit(batch).min() for batch in measured.samples(layer)])
 
 
 def paired_ratios(layer):
     """Time over the limit by the ceilings of the same repetition, the median of each batch [batches]."""
     own = {key: layer.data[f"ceilings_{key}"] for key in ("bytes_per_s", "flops_per_s")}
     batches = [batch | {key: np.array(of[at]) for key, of in own.items()}
-               for at, batch in enumerate(kernels.samples(layer))]
-    return np.array([np.median(kernels.over_limit(batch)) for batch in batches])
+               for at, batch in enumerate(measured.samples(layer))]
+    return np.array([np.median(measured.over_limit(batch)) for batch in batches])
 
 
 def summary(result):

@@ -9,7 +9,6 @@ from .. import charts, routing
 from ..hardware import DEVICES
 from ..models import CATALOG, from_config
 from ..records import inclusion, router_loads, shipped
-from ..roofline import speculation_gain
 from ..routing import (
     batch_for_coverage,
     coverage_of,
@@ -18,6 +17,7 @@ from ..routing import (
     tokens_per_expert,
     zipf_inclusion,
 )
+from ..speculation import speculation_gain
 from ..two_faces import HALF_OCTAVES, Choice, TwoFaces
 from .choices import SKEWS, batch_choice, numbered, per_expert_words, touched_words
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import charts, kernels
+from .. import charts
+from .. import measured as timing
 from ..hardware import DEVICES
 from ..models import CATALOG
 from ..records import parse, read
@@ -18,11 +19,11 @@ TIMED_MODELS = ("deepseek-v3", "qwen3-235b-a22b", "qwen3-30b-a3b", "mixtral-8x7b
 
 def _at(layer, tokens):
     where = np.flatnonzero(np.array(layer["num_tokens"]) == tokens)
-    return f"{charts.digits(kernels.over_limit(layer)[where[0]])} times" if where.size else "not timed"
+    return f"{charts.digits(timing.over_limit(layer)[where[0]])} times" if where.size else "not timed"
 
 
 def _closest(layer):
-    over = np.where(kernels.impossible(layer), np.inf, kernels.over_limit(layer))
+    over = np.where(timing.impossible(layer), np.inf, timing.over_limit(layer))
     return f"{charts.digits(over.min())} times, at {layer['num_tokens'][over.argmin()]:,} tokens"
 
 
@@ -32,27 +33,27 @@ def _constants(layer):
 
 
 def _off(layer):
-    if not kernels.trusted(layer).any():
+    if not timing.trusted(layer).any():
         return "never near"
-    return f"{charts.digits(100 * kernels.error([layer], layer['fitted']))} % up to {kernels.LARGEST} tokens"
+    return f"{charts.digits(100 * timing.error([layer], layer['fitted']))} % up to {timing.LARGEST} tokens"
 
 
 def _defects(layer):
-    many = int(kernels.impossible(layer).sum())
-    slowly = f"slow: above {kernels.SLOW} times at every batch up to 256" if kernels.slow(layer) else "none"
+    many = int(timing.impossible(layer).sum())
+    slowly = f"slow: above {timing.SLOW} times at every batch up to 256" if timing.slow(layer) else "none"
     return f"{many} of {len(layer['num_tokens'])} times, below the limit" if many else slowly
 
 
 def _timed_layers():
     """{setting: layer, with the constants of its framework and who timed it}."""
     layers = {}
-    for record in kernels.timed():
+    for record in timing.timed():
         of = record.data
         if of.get("exponent", 1.01) == 1.01:
             family = of["framework"].split()[0]
             key = "|".join([of["device"], family, of["dtype"], of["model"], of["distribution"]])
             if key not in layers:  # H200 has one layer of a newer, defective SGLang too
-                layers[key] = of | {"fitted": kernels.constants(family), "timed_by": f"NVIDIA, {of['framework']}"}
+                layers[key] = of | {"fitted": timing.constants(family), "timed_by": f"NVIDIA, {of['framework']}"}
     return layers
 
 
@@ -84,9 +85,9 @@ def measured(own=None):
         names = []
         for record in found:
             if "touched" in record.data:
-                layer, name = kernels.from_bench(record), f"{file}{': ' if file else ''}{record.what}, {record.on}"
+                layer, name = timing.from_bench(record), f"{file}{': ' if file else ''}{record.what}, {record.on}"
                 names.append(f"{name} ({len(mine) + 1})" if name in mine else name)
-                layers[names[-1]] = layer | {"fitted": kernels.fit([kernels.first(layer, 32)]), "timed_by": "; ".join(
+                layers[names[-1]] = layer | {"fitted": timing.fit([timing.first(layer, 32)]), "timed_by": "; ".join(
                     filter(None, [record.on, record.software, file]))}
                 mine[names[-1]] = record.what
         if not names:
@@ -104,10 +105,10 @@ def measured(own=None):
         times = []
         for key in dict.fromkeys(itertools.starmap(key_of, chosen)):
             if layer := layers.get(key):
-                times += charts.rows(key=key, batch=np.array(layer["num_tokens"]), limit=kernels.limit(layer),
-                                     measured=np.array(layer["latency_s"]), valid=~kernels.impossible(layer),
-                                     fitted=kernels.predicted(layer, layer["fitted"]),
-                                     active=kernels.limit(layer, layer["top_k"]))
+                times += charts.rows(key=key, batch=np.array(layer["num_tokens"]), limit=timing.limit(layer),
+                                     measured=np.array(layer["latency_s"]), valid=~timing.impossible(layer),
+                                     fitted=timing.predicted(layer, layer["fitted"]),
+                                     active=timing.limit(layer, layer["top_k"]))
         return {"times": times}
 
     def said(say):

@@ -6,8 +6,9 @@ import itertools
 import numpy as np
 
 from .. import charts
+from ..caching import reuse_hit_rate
 from ..hardware import DEVICES, LINKS
-from ..offload import expert_slots, host_time, missed_bytes, reuse_hit_rate, token_time
+from ..offload import expert_slots, host_time, missed_bytes, token_time
 from ..records import shipped
 from ..steps import decode_step
 from ..two_faces import Choice, TwoFaces

@@ -7,8 +7,9 @@ import textwrap
 import numpy as np
 
 from .. import charts
+from ..exchange import link_time
 from ..hardware import DEVICES, LINKS
-from ..parallel import Layout, layout_sequences, link_time, problems, rank_resident_bytes, rank_step
+from ..layouts import Layout, layout_sequences, problems, rank_resident_bytes, rank_step
 from ..roofline import step_time
 from ..two_faces import HALF_OCTAVES, Choice, TwoFaces
 from .choices import FP8_BLOCK, Models, numbered

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import charts
 from ..hardware import DEVICES, devices_needed
-from ..parallel import layout_sequences, layouts, problems
+from ..layouts import layout_sequences, layouts, problems
 from ..plan import cost_per_million_tokens, time_per_token, time_to_first_token
 from ..steps import resident_bytes
 from ..two_faces import Choice, TwoFaces

@@ -12,7 +12,7 @@ from time import perf_counter
 
 import numpy as np
 
-from moe_lib.offload import lru_hit_rates
+from moe_lib.caching import lru_hit_rates
 
 ACCESSES, EXPERTS, SLOTS = 1_000_000, 256, 64
 

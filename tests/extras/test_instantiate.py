@@ -8,8 +8,8 @@ import pytest
 transformers = pytest.importorskip("transformers", reason="needs the extra hf: make test-extras")
 
 from moe_lib import _families, _instantiate  # noqa: E402
+from moe_lib.layouts import Layout, layout_sequences  # noqa: E402
 from moe_lib.models import CATALOG, PARTS, Cache, MoEModel, dense_twin, from_config  # noqa: E402
-from moe_lib.parallel import Layout, layout_sequences  # noqa: E402
 from moe_lib.steps import context_of_equal_bytes, decode_step, prefill, sequences_that_fit  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -3,29 +3,29 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from moe_lib.hardware import DEVICES, LINKS
-from moe_lib.models import CATALOG, from_counts
-from moe_lib.parallel import (
-    Layout,
+from moe_lib.exchange import (
     all_to_all_bytes,
     all_to_all_time,
-    cache_share,
     copies_sent,
     gpus_touched_per_token,
+    link_time,
+    two_batch_times,
+)
+from moe_lib.hardware import DEVICES, LINKS
+from moe_lib.layouts import (
+    Layout,
     layout_sequences,
     layouts,
     linear_placement,
-    link_time,
     problems,
     rank_prefill,
     rank_resident_bytes,
     rank_step,
     round_robin_placement,
-    two_batch_times,
 )
+from moe_lib.models import CATALOG, from_counts
 from moe_lib.roofline import step_time
 from moe_lib.routing import sample_routing
-from moe_lib.steps import decode_step, prefill, resident_bytes, sequences_that_fit
 
 V3, QWEN, LLAMA = (CATALOG[slug] for slug in ("deepseek-v3", "qwen3-235b-a22b", "llama-3.1-70b"))
 H200, NVLINK, NETWORK = DEVICES["h200"], LINKS["nvlink4"], LINKS["ib-ndr"]
@@ -37,123 +37,6 @@ spreads = st.tuples(models, st.integers(1, 16)).flatmap(
 
 def decode_seconds(layout, batch, context=4096):
     return step_time(rank_step(V3, batch, layout, weight_bytes=1, context=context), H200, "fp8").lower
-
-
-# what a GPU holds
-
-
-def test_sequences_that_fit_v3_on_eight_h200():
-    fit = [layout_sequences(V3, layout, 126.9e9, weight_bytes=1, context=8192) for layout in (TP8, DP8)]
-    assert fit == [74, 384]
-
-
-@given(spreads, st.integers(0, 10**5), st.integers(0, 500))
-def test_all_gpus_together_hold_at_least_the_model_and_its_caches(case, context, sequences):
-    (model, layout), settings = case, {"context": context, "sequences": sequences, "weight_bytes": 1}
-    held = layout.num_gpus * rank_resident_bytes(model, layout, **settings)
-    assert held >= resident_bytes(model, **settings) * (1 - 1e-12)
-
-
-@given(spreads, st.integers(1, 10**5))
-def test_one_sequence_more_than_fits_does_not(case, context):
-    model, layout = case
-    usable = rank_resident_bytes(model, layout, context=context, sequences=3.5 * layout.attention_dp)
-    most = layout_sequences(model, layout, usable, context=context)
-    assert most >= 3 * layout.attention_dp and np.isfinite(most)
-    held = rank_resident_bytes(model, layout, context=context, sequences=[most, most + 1])
-    assert held[0] <= usable * (1 + 1e-12) and held[1] > usable * (1 - 1e-12)
-
-
-@given(models, st.integers(1, 10**5), st.floats(1e9, 3e12))
-def test_one_gpu_holds_and_reads_the_whole_model(model, context, usable):
-    assert rank_resident_bytes(model, Layout(), context=context, sequences=7) == pytest.approx(
-        resident_bytes(model, context=context, sequences=7))
-    assert layout_sequences(model, Layout(), usable, context=context) == pytest.approx(
-        sequences_that_fit(model, usable, context=context), abs=1)
-    whole, here = decode_step(model, 32, context=context), rank_step(model, 32, Layout(), context=context)
-    assert here.bytes_read == pytest.approx(whole.bytes_read) and here.flops == pytest.approx(whole.flops)
-
-
-def test_no_more_sequences_than_heads_that_can_be_split_are_worth_it():
-    shares = [cache_share(QWEN, Layout(size, 1, size)) for size in (1, 2, 4, 8)]
-    assert shares == [1, 1 / 2, 1 / 4, 1 / 4]  # four key-value heads
-    assert [cache_share(V3, Layout(size, 1, size)) for size in (1, 8)] == [1, 1]  # one latent entry
-
-
-@pytest.mark.parametrize(("layout", "legal"), [(TP8, False), (Layout(4, 2, 4, 2), True), (DP8, True)])
-def test_blocks_of_scales_forbid_eight_parts_of_qwen3_and_not_four(layout, legal):
-    assert (problems(QWEN, layout, weight_block=128) == []) == legal
-    assert problems(QWEN, layout) == []
-
-
-def test_a_whole_expert_needs_no_whole_blocks():
-    model = CATALOG["gpt-oss-120b"]  # experts 2,880 wide, 22.5 blocks
-    assert problems(model, DP8, weight_block=128) == [] != problems(model, TP8, weight_block=128)
-
-
-@pytest.mark.parametrize(("model", "layout", "nodes", "reason"), [
-    (V3, Layout(3, 1, 3), None, "attention: 128 heads do not divide over 3 GPUs"),
-    (QWEN, Layout(16, 1, 16), 8, "links: groups of 16 GPUs do not fill a node of 8"),
-    (V3, Layout(1, 6, 1, 6), None, "experts: 256 do not divide over 6 groups"),
-    (V3, Layout(1, 3, 3), None, "experts: a width of 2,048 does not divide over 3 GPUs"),
-    (LLAMA, DP8, None, "experts: a dense model has none to spread"),
-    (CATALOG["gpt-oss-120b"], Layout(16, 1, 16), None, None),  # 8 key-value heads, each copied to two GPUs
-    (CATALOG["llama-4-scout"], Layout(5, 1, 5), None, "cache: 8 key-value heads can neither be divided over nor"),
-])
-def test_an_illegal_layout_says_why(model, layout, nodes, reason):
-    found = problems(model, layout, gpus_per_node=nodes)
-    assert any(text.startswith(reason) for text in found) if reason else found == []
-
-
-@given(models, st.integers(1, 96))
-def test_layouts_differ_and_use_every_gpu(model, num_gpus):
-    found = layouts(model, num_gpus)
-    assert len(set(found)) == len(set(map(str, found))) == len(found)
-    assert {layout.num_gpus for layout in found} == {num_gpus}
-
-
-# what a GPU reads
-
-
-def test_step_times_of_v3_at_4096_tokens():
-    assert [1e3 * decode_seconds(layout, 256) for layout in (TP8, DP8)] == pytest.approx([32.8, 22.3], abs=0.05)
-
-
-def test_copies_of_the_attention_are_faster_from_57_sequences():
-    batch = np.arange(1, 4096)
-    assert (decode_seconds(DP8, batch) < decode_seconds(TP8, batch)).tolist() == (batch >= 57).tolist()
-
-
-@given(spreads, st.integers(1, 4096))
-def test_routed_bytes_of_all_gpus_are_those_of_the_step(case, batch):
-    model, layout = case
-    only_routed = {"routed_experts": 1, "default": 0}
-    here, whole = (step(model, batch, *of, weight_bytes=only_routed) for step, of in (
-        (rank_step, [layout]), (decode_step, [])))
-    assert layout.num_gpus * here.weight_bytes_read == pytest.approx(whole.weight_bytes_read)
-    assert layout.num_gpus * here.flops == pytest.approx(whole.flops)
-
-
-@given(models, st.integers(1, 4096), st.integers(0, 10**5))
-def test_tensor_parallelism_splits_all_but_a_cache_of_few_heads(model, batch, context):
-    whole, here = decode_step(model, batch, context=context), rank_step(model, batch, TP8, context=context)
-    assert 8 * here.weight_bytes_read == pytest.approx(whole.weight_bytes_read)
-    assert here.kv_bytes_read == pytest.approx(whole.kv_bytes_read / min(8, max(model.num_kv_heads, 1)))
-
-
-@given(spreads, st.integers(1, 5000), st.integers(1, 40))
-def test_prompts_that_fill_every_copy_compute_the_whole_prefill(case, tokens, each):
-    (model, layout), sequences = case, each * case[1].attention_dp
-    whole = prefill(model, tokens, sequences=sequences, chunk=2048)
-    here = rank_prefill(model, tokens, layout, sequences=sequences, chunk=2048)
-    assert np.allclose(layout.num_gpus * here.flops, whole.flops)
-    assert np.allclose(here.kv_bytes_written * layout.attention_dp, whole.kv_bytes_written * cache_share(*case))
-
-
-def test_one_prompt_keeps_one_copy_of_the_attention_busy():
-    one, eight = (rank_prefill(V3, 4096, DP8, sequences=sequences) for sequences in (1, 8))
-    routed = 2 * V3.top_k * V3.expert_params_all_layers * 4096 / 8
-    assert one.flops - routed == pytest.approx(eight.flops - 8 * routed)
 
 
 # what travels
@@ -268,18 +151,6 @@ def test_half_batches_halve_the_time_of_much_computing_and_as_much_sending():
     work, many = decode_seconds(DP8, 1 << 17, 0), 1 << 17
     plain, halves = two_batch_times(V3, many, DP8, H200, "fp8", lambda batch: work * batch / many, weight_bytes=1)
     assert (plain, halves) == pytest.approx((2 * work, work))
-
-
-@pytest.mark.parametrize(("batch", "ratio"), [(64, 1.48), (256, 1.97)])
-def test_half_batches_read_nearly_all_experts_twice(batch, ratio):
-    half, whole = rank_step(V3, [batch / 2, batch], TP8, weight_bytes=1).weight_bytes_read
-    assert 2 * half / whole == pytest.approx(ratio, abs=0.005)
-
-
-@given(st.integers(1, 32), st.integers(1, 16))
-def test_placements_deal_the_same_number_to_every_gpu(each, num_gpus):
-    for place in linear_placement, round_robin_placement:
-        assert np.bincount(place(each * num_gpus, num_gpus)).tolist() == [each] * num_gpus
 
 
 @pytest.mark.parametrize(("call", "message"), [
