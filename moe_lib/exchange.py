@@ -200,7 +200,7 @@ def link_time(model, batch, layout, link, *, network=None, gpus_per_node=GPUS_PE
     >>> from moe_lib.hardware import LINKS
     >>> from moe_lib.layouts import Layout
     >>> from moe_lib.models import CATALOG
-    >>> for layout in Layout(8, 1, 8), Layout(1, 8, 1, 8):
+    >>> for layout in Layout.parse("TP8"), Layout.parse("DP8+EP8"):
     ...     seconds = link_time(CATALOG["deepseek-v3"], 256, layout, LINKS["nvlink4"])
     ...     print(layout, f"{seconds * 1e3:.2f} ms")
     TP8 1.74 ms
@@ -260,7 +260,7 @@ def two_batch_times(model, batch, layout, device, dtype, link_seconds, **step):
     >>> from moe_lib.hardware import DEVICES, LINKS
     >>> from moe_lib.layouts import Layout
     >>> from moe_lib.models import CATALOG
-    >>> v3, spread = CATALOG["deepseek-v3"], Layout(1, 8, 1, 8)
+    >>> v3, spread = CATALOG["deepseek-v3"], Layout.parse("DP8+EP8")
     >>> times = two_batch_times(v3, 256, spread, DEVICES["h200"], "fp8",
     ...                         lambda batch: link_time(v3, batch, spread, LINKS["nvlink4"]), weight_bytes=1)
     >>> print(*(f"{1e3 * seconds:.1f} ms" for seconds in times))

@@ -3,6 +3,7 @@
 Symbols: P GPUs, E routed experts in a layer, B tokens in the step over all GPUs.
 """
 
+import re
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from ._arguments import require, whole_number
 from .steps import decode_step, most_sequences, part_bytes, prefill, weights_read
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """How the parts of a model are spread; attention and experts each over all GPUs.
 
@@ -22,6 +23,14 @@ class Layout:
         own sequences.
     expert_tp, expert_parallel : int
         Routed experts: each split over expert_tp GPUs, the experts spread over expert_parallel groups of them.
+
+    Raises
+    ------
+    ValueError
+        If a size is no whole number from 1 up, or the two pairs take different numbers of GPUs.
+
+    >>> Layout(attention_dp=8, expert_parallel=8)
+    Layout.parse('DP8+EP8')
     """
 
     attention_tp: int = 1
@@ -31,7 +40,7 @@ class Layout:
 
     def __post_init__(self):
         for field in fields(self):
-            require(field.name, getattr(self, field.name), 1, whole=True, one=True)
+            object.__setattr__(self, field.name, whole_number(field.name, getattr(self, field.name), 1))
         if self.attention_tp * self.attention_dp != self.expert_tp * self.expert_parallel:
             raise ValueError(f"attention_tp x attention_dp must equal expert_tp x expert_parallel, got "
                              f"{self.attention_tp} x {self.attention_dp} and {self.expert_tp} x {self.expert_parallel}")
@@ -44,8 +53,8 @@ class Layout:
     def __str__(self):
         """Short name: TP8; DP8+EP8; TP2xDP4+EP8.
 
-        >>> print(Layout(8, 1, 8), Layout(1, 8, 1, 8), Layout(2, 4, 2, 4))
-        TP8 DP8+EP8 TP2xDP4+TP2xEP4
+        >>> print(Layout(attention_tp=2, attention_dp=4, expert_tp=2, expert_parallel=4))
+        TP2xDP4+TP2xEP4
         """
         def of(**sizes):
             return "x".join(f"{name}{size}" for name, size in sizes.items() if size > 1) or "1 GPU"
@@ -53,6 +62,41 @@ class Layout:
         attention = of(TP=self.attention_tp, DP=self.attention_dp)
         experts = of(TP=self.expert_tp, EP=self.expert_parallel)
         return attention if attention == experts else f"{attention}+{experts}"
+
+    def __repr__(self):
+        return f"Layout.parse({str(self)!r})"
+
+    @classmethod
+    def parse(cls, text):
+        """Layout of a short name, the inverse of `str`: attention, then experts behind a plus; TP8 cuts both.
+
+        Raises
+        ------
+        ValueError
+            If it is no such name, or says of the attention alone that it is copied.
+
+        >>> Layout.parse("TP8") == Layout(attention_tp=8, expert_tp=8)
+        True
+        >>> Layout.parse("DP8")
+        Traceback (most recent call last):
+        ValueError: DP8 leaves open where the experts go: say DP8+EP8 (spread whole) or DP8+TP8 (split)
+        """
+        wrong = f"a layout must read like TP8, DP8+EP8, TP2xDP4+TP2xEP4 or 1 GPU, got {text!r:.90}"
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(wrong)
+        attention, plus, experts = re.sub(r"\s|1 GPU", "", text, flags=re.IGNORECASE).upper().partition("+")
+        sizes = {}
+        for part, names in (attention, {"TP": "attention_tp", "DP": "attention_dp"}), (
+                experts if plus else attention.replace("DP", "EP"), {"TP": "expert_tp", "EP": "expert_parallel"}):
+            pairs = [re.fullmatch(r"([A-Z]+)([1-9]\d*)", item) for item in part.split("X")] if part else []
+            if not all(pairs) or len({pair[1] for pair in pairs} & names.keys()) < len(pairs):
+                raise ValueError(wrong)
+            sizes |= {names[pair[1]]: int(pair[2]) for pair in pairs}
+        if not plus and sizes.get("attention_dp", 1) > 1:
+            whole = sizes["attention_dp"] * sizes.get("attention_tp", 1)
+            raise ValueError(f"{attention} leaves open where the experts go: say {attention}+EP{whole} (spread whole) "
+                             f"or {attention}+TP{whole} (split)")
+        return cls(**sizes)
 
 
 def layouts(model, num_gpus):
@@ -70,8 +114,9 @@ def layouts(model, num_gpus):
     num_gpus = whole_number("num_gpus", num_gpus, 1)
     sizes = [size for size in range(num_gpus, 0, -1) if num_gpus % size == 0]
     if model.num_moe_layers == 0:  # no experts to spread
-        return [Layout(tp, num_gpus // tp, num_gpus) for tp in sizes]
-    return [Layout(tp, num_gpus // tp, expert_tp, num_gpus // expert_tp) for tp in sizes for expert_tp in sizes]
+        return [Layout(attention_tp=tp, attention_dp=num_gpus // tp, expert_tp=num_gpus) for tp in sizes]
+    return [Layout(attention_tp=tp, attention_dp=num_gpus // tp, expert_tp=expert_tp,
+                   expert_parallel=num_gpus // expert_tp) for tp in sizes for expert_tp in sizes]
 
 
 def problems(model, layout, *, weight_block=None, gpus_per_node=None):
@@ -93,7 +138,7 @@ def problems(model, layout, *, weight_block=None, gpus_per_node=None):
         If weight_block or gpus_per_node is no whole number from 1 up.
 
     >>> from moe_lib.models import CATALOG
-    >>> print(*problems(CATALOG["qwen3-235b-a22b"], Layout(8, 1, 8), weight_block=128))
+    >>> print(*problems(CATALOG["qwen3-235b-a22b"], Layout.parse("TP8"), weight_block=128))
     experts: a width of 1,536 over 8 GPUs leaves 192 each, no whole blocks of 128
     """
     tp, heads, kv_heads = layout.attention_tp, model.num_heads, model.num_kv_heads
@@ -128,7 +173,7 @@ def cache_share(model, layout):
 
     >>> from moe_lib.models import CATALOG
     >>> for slug in "deepseek-v3", "qwen3-235b-a22b", "mixtral-8x7b":
-    ...     print(slug, cache_share(CATALOG[slug], Layout(8, 1, 8)))
+    ...     print(slug, cache_share(CATALOG[slug], Layout.parse("TP8")))
     deepseek-v3 1.0
     qwen3-235b-a22b 0.25
     mixtral-8x7b 0.125
@@ -151,7 +196,7 @@ def rank_resident_bytes(model, layout, *, weight_bytes=None, context=0, sequence
     Source: notebook 07, eq. 7.1.
 
     >>> from moe_lib.models import CATALOG
-    >>> for layout in Layout(8, 1, 8), Layout(1, 8, 1, 8):
+    >>> for layout in Layout.parse("TP8"), Layout.parse("DP8+EP8"):
     ...     print(layout, f"{rank_resident_bytes(CATALOG['deepseek-v3'], layout, weight_bytes=1) / 1e9:.1f} GB")
     TP8 83.9 GB
     DP8+EP8 98.9 GB
@@ -170,7 +215,7 @@ def layout_sequences(model, layout, usable_bytes, *, weight_bytes=None, context=
     Parameters as `rank_resident_bytes`, and the usable bytes of one GPU. inf where a sequence holds nothing.
 
     >>> from moe_lib.models import CATALOG
-    >>> for layout in Layout(8, 1, 8), Layout(1, 8, 1, 8):
+    >>> for layout in Layout.parse("TP8"), Layout.parse("DP8+EP8"):
     ...     print(layout_sequences(CATALOG["deepseek-v3"], layout, 126.9e9, weight_bytes=1, context=8192))
     74.0
     384.0
@@ -211,7 +256,7 @@ def rank_step(model, batch, layout, *, weight_bytes=None, context=0, kv_bytes=2,
     >>> from moe_lib.hardware import DEVICES
     >>> from moe_lib.models import CATALOG
     >>> from moe_lib.roofline import step_time
-    >>> for layout in Layout(8, 1, 8), Layout(1, 8, 1, 8):
+    >>> for layout in Layout.parse("TP8"), Layout.parse("DP8+EP8"):
     ...     step = rank_step(CATALOG["deepseek-v3"], 256, layout, weight_bytes=1, context=4096)
     ...     print(layout, f"{step_time(step, DEVICES['h200'], 'fp8').lower * 1e3:.1f} ms")
     TP8 32.8 ms
@@ -255,7 +300,7 @@ def rank_prefill(model, tokens, layout, *, sequences=1, weight_bytes=None, **pro
     >>> from moe_lib.hardware import DEVICES
     >>> from moe_lib.models import CATALOG
     >>> from moe_lib.roofline import step_time
-    >>> for layout in Layout(8, 1, 8), Layout(1, 8, 1, 8):
+    >>> for layout in Layout.parse("TP8"), Layout.parse("DP8+EP8"):
     ...     step = rank_prefill(CATALOG["deepseek-v3"], 8192, layout, weight_bytes=1)
     ...     print(layout, f"{step_time(step, DEVICES['h200'], 'fp8').lower.sum() * 1e3:.0f} ms")
     TP8 48 ms

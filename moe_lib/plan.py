@@ -170,7 +170,7 @@ def time_per_token(model, batch, layout, device, *, context=0, weight_bytes=None
 
     >>> from moe_lib.hardware import DEVICES
     >>> from moe_lib.models import CATALOG
-    >>> for layout in Layout(8, 1, 8), Layout(1, 8, 1, 8):
+    >>> for layout in Layout.parse("TP8"), Layout.parse("DP8+EP8"):
     ...     seconds = time_per_token(CATALOG["deepseek-v3"], 89, layout, DEVICES["h200"], context=8192, weight_bytes=1)
     ...     print(layout, f"{seconds * 1e3:.1f} ms")
     TP8 27.1 ms
@@ -211,7 +211,7 @@ def time_to_first_token(model, prompt, layout, device, *, chunk=None, sequences=
 
     >>> from moe_lib.hardware import DEVICES
     >>> from moe_lib.models import CATALOG
-    >>> for layout in Layout(8, 1, 8), Layout(1, 8, 1, 8):
+    >>> for layout in Layout.parse("TP8"), Layout.parse("DP8+EP8"):
     ...     seconds = time_to_first_token(CATALOG["deepseek-v3"], 8192, layout, DEVICES["h200"], weight_bytes=1)
     ...     print(layout, f"{seconds * 1e3:.0f} ms")
     TP8 48 ms

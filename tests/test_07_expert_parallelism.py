@@ -92,7 +92,7 @@ def test_no_published_speed_beats_the_bound_of_its_exchanges():
 
 def test_no_measured_step_of_r1_beats_its_layout_s_bound():
     run = records.shipped("served_r1_h200")[0].data
-    steps = rank_step(V3, np.array(run["concurrency"]), Layout(8, 1, 8), weight_bytes=1, context=1024)
+    steps = rank_step(V3, np.array(run["concurrency"]), Layout.parse("TP8"), weight_bytes=1, context=1024)
     share = step_time(steps, H200, "fp8").lower / run["mean_tpot_s"]
     assert share.max() < 1 and round(100 * share[-1]) == 47
 
@@ -130,7 +130,8 @@ def test_the_control_stands_at_the_spread_layout_and_fits_the_page(parallel, pag
 def test_curves_and_ends_of_the_page_are_steps_of_a_gpu(page):
     for row, end in list(zip(page["datasets"]["curve"], page["datasets"]["end"], strict=True))[::37]:
         model, setup, gpus, attention, experts, context = row["key"].split("|")
-        layout = Layout(int(attention), int(gpus) // int(attention), int(experts), int(gpus) // int(experts))
+        layout = Layout(attention_tp=int(attention), attention_dp=int(gpus) // int(attention), expert_tp=int(experts),
+                        expert_parallel=int(gpus) // int(experts))
         device, link = (of[slug] for of, slug in zip((DEVICES, LINKS), controls.page_07.SPREAD_ON[setup], strict=True))
         setting = {"weight_bytes": 1, "context": int(context)}
         fits = layout_sequences(CATALOG[model], layout, device.usable_bytes, **setting)
@@ -147,7 +148,7 @@ def test_what_cannot_be_says_why_and_draws_nothing(parallel):
     drawn = parallel.live_spec(**odd)["datasets"]
     assert drawn["curve"] == drawn["end"] == []
     why = [row["text"].replace("\n", " ") for row in drawn["barred"] if row["key"] == "|".join(map(str, odd.values()))]
-    assert why == problems(CATALOG[odd["model"]], Layout(8, 1, 8), weight_block=128)
+    assert why == problems(CATALOG[odd["model"]], Layout.parse("TP8"), weight_block=128)
     full = parallel.readout(**START | {"setup": "H800"})
     assert full["A GPU holds"].endswith("too much") and full["Sequences that fit"] == "none"
 
@@ -178,7 +179,7 @@ CHOICES = sample_routing(np.random.default_rng(7), 8, 8, 2)
 
 def _figures():
     batch = 2 ** np.arange(11)
-    times = {str(layout): 1e-4 * batch for layout in (Layout(8, 1, 8), Layout(1, 8, 1, 8))}
+    times = {str(layout): 1e-4 * batch for layout in (Layout.parse("TP8"), Layout.parse("DP8+EP8"))}
     runs = {f"{n} GPUs": (batch, n * 1e-5 * batch) for n in (8, 16, 32, 64)}
     return {
         "layouts": charts.layouts(batch, times, dict.fromkeys(times, 149), 40),

@@ -14,7 +14,7 @@ from moe_lib.roofline import fit_overhead
 from moe_lib.steps import decode_step
 
 V3, LLAMA, H200 = CATALOG["deepseek-v3"], CATALOG["llama-3.1-70b"], DEVICES["h200"]
-TP8_EP8 = Layout(8, 1, 1, 8)
+TP8_EP8 = Layout.parse("TP8+EP8")
 CONTEXTS = {"no context": 0, "4,096 tokens": 4096, "16,384 tokens": 16384}
 ODD = {"model_type": "mixtral", "hidden_size": 1280, "intermediate_size": 1536, "num_hidden_layers": 4,
        "vocab_size": 32000, "num_attention_heads": 10, "num_key_value_heads": 2, "num_local_experts": 6,
@@ -35,7 +35,7 @@ def test_the_number_of_gpus_does_not_move_the_valley():
 def test_no_published_speed_of_a_unit_beats_reading_and_computing():
     for run in (record.data for record in records.shipped("production")):
         device, gpus = DEVICES[run["device"]], run["decode_gpus"]
-        unit, context = Layout(1, gpus, 1, gpus), run.get("mean_context", run.get("prompt"))
+        unit, context = Layout(attention_dp=gpus, expert_parallel=gpus), run.get("mean_context", run.get("prompt"))
         most = layout_sequences(V3, unit, device.usable_bytes, weight_bytes=1, context=context)
         seconds = time_per_token(V3, most, unit, device, weight_bytes=1, context=context)
         assert run["decode_tokens_per_s"] < 8 * most / seconds / gpus

@@ -29,7 +29,7 @@ from moe_lib.routing import sample_routing
 
 V3, QWEN, LLAMA = (CATALOG[slug] for slug in ("deepseek-v3", "qwen3-235b-a22b", "llama-3.1-70b"))
 H200, NVLINK, NETWORK = DEVICES["h200"], LINKS["nvlink4"], LINKS["ib-ndr"]
-TP8, DP8 = Layout(8, 1, 8), Layout(1, 8, 1, 8)
+TP8, DP8 = Layout.parse("TP8"), Layout.parse("DP8+EP8")
 models = st.sampled_from(list(CATALOG.values()))
 spreads = st.tuples(models, st.integers(1, 16)).flatmap(
     lambda case: st.tuples(st.just(case[0]), st.sampled_from(layouts(*case))))
@@ -109,7 +109,7 @@ def test_a_copy_goes_to_every_part_of_an_expert():
 def test_two_all_reduces_a_layer_are_all_that_tensor_parallelism_sends():
     sent = 2 * V3.num_layers * 2 * 7 / 8 * 256 * 7168 * 2
     assert link_time(V3, 256, TP8, NVLINK) == pytest.approx(sent / NVLINK.bytes_per_s)
-    assert link_time(V3, 256, Layout(8, 1, 1, 8), NVLINK) == pytest.approx(sent / NVLINK.bytes_per_s)
+    assert link_time(V3, 256, Layout.parse("TP8+EP8"), NVLINK) == pytest.approx(sent / NVLINK.bytes_per_s)
 
 
 def test_expert_parallelism_sends_each_gpus_tokens_once_a_gpu():
@@ -127,7 +127,7 @@ def test_every_legal_layout_has_a_finite_time_of_exchanges(case, batch):
 
 
 def test_copies_of_a_dense_model_send_nothing():
-    assert link_time(LLAMA, 64, Layout(1, 16, 16), NVLINK, network=NETWORK) == 0
+    assert link_time(LLAMA, 64, Layout.parse("DP16+TP16"), NVLINK, network=NETWORK) == 0
 
 
 def test_a_network_that_is_not_needed_takes_no_time():
@@ -136,7 +136,7 @@ def test_a_network_that_is_not_needed_takes_no_time():
 
 def test_latency_counts_once_an_exchange():
     assert all_to_all_time(0, 15e-6, 1e9) == 15e-6
-    layout = Layout(1, 16, 1, 16)
+    layout = Layout.parse("DP16+EP16")
     seconds = link_time(V3, [0, 256], layout, NVLINK, network=NETWORK)
     assert seconds[0] == pytest.approx(2 * 58 * NETWORK.latency_s) and seconds[1] > seconds[0]
 
@@ -154,8 +154,6 @@ def test_half_batches_halve_the_time_of_much_computing_and_as_much_sending():
 
 
 @pytest.mark.parametrize(("call", "message"), [
-    (lambda: Layout(0), "attention_tp must be whole and at least 1, got 0"),
-    (lambda: Layout(2, 2, 2), "attention_tp x attention_dp must equal expert_tp x expert_parallel, got 2 x 2"),
     (lambda: layouts(V3, 1.5), "num_gpus must be whole and at least 1, got 1.5"),
     (lambda: problems(V3, DP8, weight_block=0), "weight_block must be whole and at least 1, got 0"),
     (lambda: problems(V3, DP8, gpus_per_node="8"), "gpus_per_node must be one number"),
@@ -176,8 +174,9 @@ def test_half_batches_halve_the_time_of_much_computing_and_as_much_sending():
     (lambda: copies_sent(256, 8, 8, expert_tp=3), "expert_tp must divide the 8 GPUs of a node, got 3"),
     (lambda: all_to_all_bytes(0, 8), "d_model must be at least 1, got 0"),
     (lambda: all_to_all_bytes(7168, -1), "destinations must be at least 0, got -1"),
-    (lambda: link_time(V3, 64, Layout(16, 1, 16), NVLINK), "network must be a Link"),
-    (lambda: link_time(V3, 64, Layout(16, 1, 16), NVLINK, network=NETWORK), "a tensor-parallel group must lie within"),
+    (lambda: link_time(V3, 64, Layout.parse("TP16"), NVLINK), "network must be a Link"),
+    (lambda: link_time(V3, 64, Layout.parse("TP16"), NVLINK, network=NETWORK),
+     "a tensor-parallel group must lie within"),
     (lambda: link_time(V3, 64, DP8, NVLINK, gpus_per_node=None), "gpus_per_node must be one number"),
     (lambda: link_time(from_counts("plate", 671e9, 37e9, 256, 8), 64, DP8, NVLINK), "d_model must be at least 1"),
     (lambda: linear_placement(8, 3), "num_gpus must divide num_experts = 8, got 3"),

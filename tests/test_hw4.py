@@ -24,7 +24,7 @@ PARTS = {"always_bytes": V3.active_params_read - 8 * V3.expert_params_all_layers
 
 
 def test_without_spares_and_with_what_divides_a_gpu_holds_what_the_library_says():
-    layout, one = Layout(1, 8, 1, 8), V3.expert_params_all_layers
+    layout, one = Layout.parse("DP8+EP8"), V3.expert_params_all_layers
     found = held_bytes(V3.always_active_params, one, 256, V3.kv_bytes_per_sequence(8192), 384, 8, spare=0)
     assert np.isclose(found, rank_resident_bytes(V3, layout, weight_bytes=1, context=8192, sequences=384))
 
@@ -87,7 +87,8 @@ def test_no_other_way_to_share_spares_has_a_smaller_largest_piece():
 def test_the_layout_has_the_librarys_time_and_no_sequence_more_meets_the_target():
     h200, target = DEVICES["h200"], 0.05
     gpus, tp, batch, speed = best_layout([(8, 8), (8, 4), (8, 2), (8, 1)], PARTS, target)
-    layout, slow = Layout(tp, gpus // tp, 1, gpus), {"weight_bytes": 1, "context": 8192}
+    layout = Layout(attention_tp=tp, attention_dp=gpus // tp, expert_parallel=gpus)
+    slow = {"weight_bytes": 1, "context": 8192}
     overhead = (0.005, 3000e9 / h200.bandwidth_bytes_per_s)
     now, more = time_per_token(V3, [batch, batch + layout.attention_dp], layout, h200, overhead=overhead, **slow)
     assert np.isclose(speed, batch / now / gpus, rtol=1e-4)  # one embedding row a token is left out here

@@ -22,7 +22,7 @@ from moe_lib.steps import decode_step, prefill, resident_bytes, sequences_that_f
 
 V3, QWEN, LLAMA = (CATALOG[slug] for slug in ("deepseek-v3", "qwen3-235b-a22b", "llama-3.1-70b"))
 H200, NVLINK, NETWORK = DEVICES["h200"], LINKS["nvlink4"], LINKS["ib-ndr"]
-TP8, DP8 = Layout(8, 1, 8), Layout(1, 8, 1, 8)
+TP8, DP8 = Layout.parse("TP8"), Layout.parse("DP8+EP8")
 models = st.sampled_from(list(CATALOG.values()))
 spreads = st.tuples(models, st.integers(1, 16)).flatmap(
     lambda case: st.tuples(st.just(case[0]), st.sampled_from(layouts(*case))))
@@ -68,12 +68,12 @@ def test_one_gpu_holds_and_reads_the_whole_model(model, context, usable):
 
 
 def test_no_more_sequences_than_heads_that_can_be_split_are_worth_it():
-    shares = [cache_share(QWEN, Layout(size, 1, size)) for size in (1, 2, 4, 8)]
+    shares = [cache_share(QWEN, Layout(attention_tp=size, expert_tp=size)) for size in (1, 2, 4, 8)]
     assert shares == [1, 1 / 2, 1 / 4, 1 / 4]  # four key-value heads
-    assert [cache_share(V3, Layout(size, 1, size)) for size in (1, 8)] == [1, 1]  # one latent entry
+    assert [cache_share(V3, Layout(attention_tp=size, expert_tp=size)) for size in (1, 8)] == [1, 1]  # one latent entry
 
 
-@pytest.mark.parametrize(("layout", "legal"), [(TP8, False), (Layout(4, 2, 4, 2), True), (DP8, True)])
+@pytest.mark.parametrize(("layout", "legal"), [(TP8, False), (Layout.parse("TP4xDP2+TP4xEP2"), True), (DP8, True)])
 def test_blocks_of_scales_forbid_eight_parts_of_qwen3_and_not_four(layout, legal):
     assert (problems(QWEN, layout, weight_block=128) == []) == legal
     assert problems(QWEN, layout) == []
@@ -85,13 +85,13 @@ def test_a_whole_expert_needs_no_whole_blocks():
 
 
 @pytest.mark.parametrize(("model", "layout", "nodes", "reason"), [
-    (V3, Layout(3, 1, 3), None, "attention: 128 heads do not divide over 3 GPUs"),
-    (QWEN, Layout(16, 1, 16), 8, "links: groups of 16 GPUs do not fill a node of 8"),
-    (V3, Layout(1, 6, 1, 6), None, "experts: 256 do not divide over 6 groups"),
-    (V3, Layout(1, 3, 3), None, "experts: a width of 2,048 does not divide over 3 GPUs"),
+    (V3, Layout.parse("TP3"), None, "attention: 128 heads do not divide over 3 GPUs"),
+    (QWEN, Layout.parse("TP16"), 8, "links: groups of 16 GPUs do not fill a node of 8"),
+    (V3, Layout.parse("DP6+EP6"), None, "experts: 256 do not divide over 6 groups"),
+    (V3, Layout.parse("DP3+TP3"), None, "experts: a width of 2,048 does not divide over 3 GPUs"),
     (LLAMA, DP8, None, "experts: a dense model has none to spread"),
-    (CATALOG["gpt-oss-120b"], Layout(16, 1, 16), None, None),  # 8 key-value heads, each copied to two GPUs
-    (CATALOG["llama-4-scout"], Layout(5, 1, 5), None, "cache: 8 key-value heads can neither be divided over nor"),
+    (CATALOG["gpt-oss-120b"], Layout.parse("TP16"), None, None),  # 8 key-value heads, each copied to two GPUs
+    (CATALOG["llama-4-scout"], Layout.parse("TP5"), None, "cache: 8 key-value heads can neither be divided over nor"),
 ])
 def test_an_illegal_layout_says_why(model, layout, nodes, reason):
     found = problems(model, layout, gpus_per_node=nodes)
@@ -159,3 +159,39 @@ def test_half_batches_read_nearly_all_experts_twice(batch, ratio):
 def test_placements_deal_the_same_number_to_every_gpu(each, num_gpus):
     for place in linear_placement, round_robin_placement:
         assert np.bincount(place(each * num_gpus, num_gpus)).tolist() == [each] * num_gpus
+
+
+# names of layouts
+
+
+@given(spreads)
+def test_the_name_of_a_layout_is_read_back(case):
+    assert Layout.parse(str(case[1])) == case[1]
+
+
+def test_names_are_read_in_either_case_and_with_spaces():
+    assert Layout.parse("dp8 + ep8") == DP8 and Layout.parse("1 gpu") == Layout()
+
+
+@pytest.mark.parametrize(("text", "problem"), [
+    ("DP8", r"leaves open where the experts go: say DP8\+EP8 .* or DP8\+TP8"), ("EP8", "must read like TP8"),
+    ("TP8+DP8", "must read like"), ("TP2xTP4", "must read like"), ("TP0", "must read like"), ("", "must read like"),
+    (8, "must read like"), ("TP8+EP4", "8 x 1 and 1 x 4"),
+])
+def test_what_is_no_layout_is_refused(text, problem):
+    with pytest.raises(ValueError, match=problem):
+        Layout.parse(text)
+
+
+@pytest.mark.parametrize(("sizes", "problem"), [
+    ({"attention_tp": 0}, "attention_tp must be whole and at least 1, got 0"),
+    ({"attention_tp": 2, "attention_dp": 2, "expert_tp": 2}, "must equal expert_tp x expert_parallel, got 2 x 2"),
+])
+def test_sizes_of_a_layout_are_whole_and_take_the_same_gpus(sizes, problem):
+    with pytest.raises(ValueError, match=problem):
+        Layout(**sizes)
+
+
+def test_a_layout_takes_its_sizes_by_name_only():
+    with pytest.raises(TypeError):
+        Layout(8, 1, 8)

@@ -50,7 +50,8 @@ def parallel(config=None):
     models = Models(config)
 
     def layout(gpus, attention, experts):
-        return Layout(attention, gpus // attention, experts, gpus // experts)
+        return Layout(attention_tp=attention, attention_dp=gpus // attention, expert_tp=experts,
+                      expert_parallel=gpus // experts)
 
     def wrong(model, gpus, attention, experts):
         return problems(models[model], layout(gpus, attention, experts), weight_block=FP8_BLOCK)
