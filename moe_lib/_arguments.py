@@ -3,6 +3,9 @@
 import numpy as np
 
 ABOVE_ZERO = float(np.nextafter(0, 1))  # as `low`: positive numbers only
+LARGEST = 2**63  # what int64 no longer holds; not left to NumPy's default, which has 32 bits on some platforms
+PLAIN = {int: np.int64, float: np.float64, np.int64: np.int64, np.float64: np.float64}
+BOUNDS = {*PLAIN, type(None)}
 
 
 def require(name, value, low=None, high=None, *, whole=False, one=False):
@@ -43,6 +46,10 @@ def require(name, value, low=None, high=None, *, whole=False, one=False):
     Traceback (most recent call last):
     ValueError: bandwidth must be above 0, got 0
     """
+    if type(value) in PLAIN and type(low) in BOUNDS and type(high) in BOUNDS:  # one number, as most: needs no array
+        if ((low is None or value >= low) and (high is None or value <= high) and abs(value) < LARGEST
+                and (not whole or value == int(value))):
+            return PLAIN[type(value)](value)
     try:
         numbers = np.asarray(value)
     except ValueError:  # lists of unequal length
@@ -50,6 +57,16 @@ def require(name, value, low=None, high=None, *, whole=False, one=False):
     if numbers.dtype.kind not in "iuf" or (one and numbers.ndim):
         raise ValueError(f"{name} must be {'one number' if one else 'a number or an array of numbers'}, "
                          f"got {value!r:.90}")
+    least, most = (numbers.min(), numbers.max()) if numbers.size else (0, 0)  # nan if one is: below, neither way right
+    within = ((low is None or np.all(least >= low)) and (high is None or np.all(most <= high))
+              and least > -np.inf and most < np.inf)
+    if not within or whole:
+        _refuse_bad(name, numbers, low, high, whole)
+    return numbers.astype(np.int64 if numbers.dtype.kind == "i" else np.float64)[()]
+
+
+def _refuse_bad(name, numbers, low, high, whole):
+    """ValueError that quotes the first number that is not allowed, if one is not: every bound against its own."""
     allowed = np.isfinite(numbers)
     if low is not None:
         allowed = allowed & (numbers >= low)
@@ -61,7 +78,6 @@ def require(name, value, low=None, high=None, *, whole=False, one=False):
         bad, low, high = (_first_bad(bound, allowed) for bound in (numbers, low, high))
         kind = "whole and " if whole else "finite and " if np.isinf(bad) else ""
         raise ValueError(f"{name} must be {kind}{_range(low, high)}, got {bad}")
-    return numbers.astype(int if numbers.dtype.kind == "i" else float)[()]
 
 
 def whole_number(name, value, low, high=None):

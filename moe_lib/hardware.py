@@ -7,6 +7,7 @@ from importlib import resources
 import numpy as np
 
 from ._arguments import require
+from ._names import Names
 
 GPUS_PER_NODE = 8  # of the servers that the devices are sold in
 USABLE_SHARE = 0.9  # of what a driver shows; activations, buffers and the framework take the rest
@@ -130,5 +131,36 @@ def _link(row):
                 sources=tuple(filter(None, (row["source1"], row["source2"]))), note=row["note"])
 
 
-DEVICES = {row["device"]: _device(row) for row in _rows("devices.csv")}  # slug to Device
-LINKS = {row["link"]: _link(row) for row in _rows("links.csv")}  # slug to Link
+DEVICES = Names("device", {row["device"]: _device(row) for row in _rows("devices.csv")})  # slug to Device
+LINKS = Names("link", {row["link"]: _link(row) for row in _rows("links.csv")})  # slug to Link
+
+
+def find_device(device):
+    """A Device as it is, or the one of `DEVICES` that is called so.
+
+    Raises
+    ------
+    ValueError
+        If it is neither; names the nearest.
+
+    >>> print(find_device("H200").slug)
+    h200
+    """
+    return _find(device, Device, DEVICES)
+
+
+def find_link(link):
+    """A Link as it is, or the one of `LINKS` that is called so; errors as `find_device`.
+
+    >>> print(find_link("NVLink4").slug)
+    nvlink4
+    """
+    return _find(link, Link, LINKS)
+
+
+def _find(given, kind, known):
+    if isinstance(given, kind):
+        return given
+    if isinstance(given, str):
+        return known[given]
+    raise ValueError(f"{kind.__name__.lower()} must be a {kind.__name__} or a name of one, got {given!r:.90}")

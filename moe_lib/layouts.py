@@ -268,6 +268,7 @@ def rank_step(model, batch, layout, *, weight_bytes=None, context=0, kv_bytes=2,
         whole,
         weight_bytes_read=_weights_read(model, weight_bytes, layout, whole.share_touched),
         kv_bytes_read=whole.kv_bytes_read / layout.attention_dp * cache_share(model, layout),
+        state_bytes_written=whole.state_bytes_written / layout.attention_dp * cache_share(model, layout),
         flops=whole.flops / layout.num_gpus)
 
 
@@ -314,6 +315,7 @@ def rank_prefill(model, tokens, layout, *, sequences=1, weight_bytes=None, **pro
         weight_bytes_read=_weights_read(model, weight_bytes, layout, whole.share_touched),
         kv_bytes_read=whole.kv_bytes_read * here * cache_share(model, layout),
         kv_bytes_written=whole.kv_bytes_written * here * cache_share(model, layout),
+        state_bytes_written=whole.state_bytes_written * here * cache_share(model, layout),
         flops=(whole.flops - experts) * here / layout.attention_tp + experts / layout.num_gpus)
 
 

@@ -16,8 +16,10 @@ import numpy as np
 from . import _instantiate
 from ._arguments import require, whole_number
 from ._families import facts_of, family_error, read
+from ._names import Names
 
 PARTS = ("embedding", "attention", "dense_ffn", "router", "shared_experts", "routed_experts", "norms", "head", "other")
+ALIASES = {"deepseek-r1": "deepseek-v3"}  # the same parameters, trained further
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,4 +374,22 @@ def _catalog():
     return catalog
 
 
-CATALOG = _catalog()  # slug to MoEModel
+CATALOG = Names("model", _catalog(), ALIASES)  # slug to MoEModel, forgiving about how a name is written
+
+
+def find_model(model):
+    """A MoEModel as it is, or the one of `CATALOG` that is called so.
+
+    Raises
+    ------
+    ValueError
+        If it is neither; names the nearest.
+
+    >>> print(find_model("DeepSeek-R1").name)
+    DeepSeek-V3
+    """
+    if isinstance(model, MoEModel):
+        return model
+    if isinstance(model, str):
+        return CATALOG[model]
+    raise ValueError(f"model must be a MoEModel or a name of CATALOG, got {model!r:.90}")

@@ -7,9 +7,10 @@ accelerator holds already (`caching` predicts it).
 import numpy as np
 
 from ._arguments import ABOVE_ZERO, require
+from .models import find_model
 from .roofline import transfer_time
 from .routing import experts_touched
-from .steps import bytes_per_weight, one_model, part_bytes, resident_bytes
+from .steps import bytes_per_weight, part_bytes, resident_bytes
 
 
 def expert_bytes(model, weight_bytes=None):
@@ -19,7 +20,8 @@ def expert_bytes(model, weight_bytes=None):
     >>> print(f"{expert_bytes(CATALOG['mixtral-8x7b'], 2) / 1e6:.0f} MB")
     352 MB
     """
-    return one_model(model).expert_params * float(bytes_per_weight(model, weight_bytes)["routed_experts"])
+    model = find_model(model)
+    return model.expert_params * float(bytes_per_weight(model, weight_bytes)["routed_experts"])
 
 
 def missed_bytes(model, *, batch=1, weight_bytes=None, hit_rate=0):
@@ -48,7 +50,7 @@ def missed_bytes(model, *, batch=1, weight_bytes=None, hit_rate=0):
     >>> print(f"{missed_bytes(CATALOG['mixtral-8x7b'], weight_bytes=2) / 1e9:.1f} GB")
     22.5 GB
     """
-    size = expert_bytes(model, weight_bytes)
+    model, size = find_model(model), expert_bytes(model, weight_bytes)
     touched = experts_touched(model.num_experts, model.top_k, batch) * model.num_moe_layers
     return touched * size * (1 - require("hit_rate", hit_rate, 0, 1))
 
@@ -133,8 +135,8 @@ def host_time(model, bandwidth, flops_per_s, *, weight_bytes=None, hit_rate=0, c
     >>> print(f"{1 / seconds:.1f} tokens/s")
     24.8 tokens/s
     """
-    missing = 1 - require("hit_rate", hit_rate, 0, 1)
-    flops = 2.0 * require("batch", batch, 0) * one_model(model).top_k * model.expert_params_all_layers * missing
+    model, missing = find_model(model), 1 - require("hit_rate", hit_rate, 0, 1)
+    flops = 2.0 * require("batch", batch, 0) * model.top_k * model.expert_params_all_layers * missing
     arithmetic = flops / require("flops_per_s", flops_per_s, ABOVE_ZERO)
     reading = transfer_time(
         missed_bytes(model, batch=batch, weight_bytes=weight_bytes, hit_rate=hit_rate), bandwidth)
@@ -193,8 +195,8 @@ def expert_slots(model, usable_bytes, *, weight_bytes=None, context=0, sequences
     >>> print(f"{expert_slots(CATALOG['mixtral-8x7b'], card, weight_bytes=1, context=4096, sequences=1):.1f} of 8")
     3.7 of 8
     """
-    usable_bytes = require("usable_bytes", usable_bytes, 0)
-    require("routed experts", one_model(model).ledger()["routed_experts"], 1)
+    model, usable_bytes = find_model(model), require("usable_bytes", usable_bytes, 0)
+    require("routed experts", model.ledger()["routed_experts"], 1)
     settings = {"weight_bytes": weight_bytes, "context": context, "sequences": sequences, "kv_bytes": kv_bytes}
     routed = part_bytes(model, weight_bytes)["routed_experts"]
     free = usable_bytes - (resident_bytes(model, **settings) - routed)

@@ -1,10 +1,12 @@
 """Bounds in seconds from published peaks. No efficiency hides here: measured over bound is for the reader to see."""
 
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 
 from ._arguments import ABOVE_ZERO, require
+from .hardware import find_device
 from .routing import batch_for_tokens_per_expert
 from .steps import decode_step
 
@@ -28,6 +30,7 @@ def ridge_point(device, dtype="bf16"):
     >>> print(f"{ridge_point(DEVICES['h200']):.0f}")
     206
     """
+    device = find_device(device)
     return device.peak(dtype) / device.bandwidth_bytes_per_s
 
 
@@ -47,17 +50,18 @@ def attainable_flops_per_s(intensity, device, dtype="bf16"):
     >>> print(f"{attainable_flops_per_s(4.0, DEVICES['h200']) / 1e12:.1f} TFLOP/s")
     19.2 TFLOP/s
     """
+    device = find_device(device)
     return np.minimum(device.peak(dtype), device.bandwidth_bytes_per_s * require("intensity", intensity, 0))
 
 
 def memory_time(step, device, num_gpus=1):
     """Seconds to move the step's bytes once at full bandwidth, spread evenly over `num_gpus` devices."""
-    return step.bytes_moved / (device.bandwidth_bytes_per_s * require("num_gpus", num_gpus, 1))
+    return step.bytes_moved / (find_device(device).bandwidth_bytes_per_s * require("num_gpus", num_gpus, 1))
 
 
 def compute_time(step, device, dtype="bf16", num_gpus=1):
     """Seconds for the step's FLOP at peak, spread evenly over `num_gpus` devices."""
-    return step.flops / (device.peak(dtype) * require("num_gpus", num_gpus, 1))
+    return step.flops / (find_device(device).peak(dtype) * require("num_gpus", num_gpus, 1))
 
 
 def transfer_time(num_bytes, bandwidth, latency=0):
@@ -81,7 +85,8 @@ def step_time(step, device, dtype="bf16", num_gpus=1, *, link_time=0):
     Parameters
     ----------
     step : Step
-    device : Device
+    device : Device or str
+        A device or its name in `DEVICES`.
     dtype : str
         Number format of the arithmetic. Weights may be smaller: 4-bit weights are often multiplied in bf16.
     num_gpus : int
@@ -105,9 +110,11 @@ def step_time(step, device, dtype="bf16", num_gpus=1, *, link_time=0):
     >>> print(f"{bounds.lower * 1e3:.1f} to {bounds.upper * 1e3:.1f} ms")
     30.4 to 31.0 ms
     """
-    memory, compute = memory_time(step, device, num_gpus), compute_time(step, device, dtype, num_gpus)
+    terms = [memory_time(step, device, num_gpus), compute_time(step, device, dtype, num_gpus)]
     link = require("link_time", link_time, 0)
-    return Bounds(np.maximum(np.maximum(memory, compute), link), memory + compute + link)
+    if np.ndim(link) or link:
+        terms.append(link)
+    return Bounds(reduce(np.maximum, terms), reduce(np.add, terms))
 
 
 def compute_bound_batch(model, device, dtype="bf16", *, weight_bytes=None, context=0, kv_bytes=2):

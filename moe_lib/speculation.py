@@ -3,7 +3,8 @@
 import numpy as np
 
 from ._arguments import require
-from .models import MoEModel
+from .hardware import find_device
+from .models import MoEModel, find_model
 from .roofline import compute_time, step_time
 from .routing import independent_tokens
 from .steps import decode_step
@@ -30,7 +31,8 @@ def speculation_gain(model, batch, acceptance, device, *, draft=1, dtype="bf16",
     """Speed-up of speculative decoding: tokens kept times T(B) / T(B (1 + D)), with T the lower bound of a step.
 
     The verifier sees B (1 + D) tokens, which touch more experts than B. The draft model itself is taken as free and the
-    cache is read once a sequence, which flatters the draft. A step's fixed time is left out, which does it down.
+    cache is read once a sequence, which flatters the draft. A step's fixed time is left out, which does it down. Layers
+    with a recurrent state write it after every drafted token, so that a rejected one can be taken back.
 
     Parameters
     ----------
@@ -62,14 +64,15 @@ def speculation_gain(model, batch, acceptance, device, *, draft=1, dtype="bf16",
     [1.17 1.04 1.6  1.77]
     """
     settings = {"weight_bytes": weight_bytes, "context": context, "kv_bytes": kv_bytes}
-    if not isinstance(model, MoEModel):
+    if not isinstance(model, (MoEModel, str)):
         several = [speculation_gain(one, batch, acceptance, device, draft=draft, dtype=dtype, copy=copy, **settings)
                    for one in model]
         return np.stack(several)
+    model, device = find_model(model), find_device(device)
     plain, run = decode_step(model, batch, **settings), require("draft", draft, 0) + 1
     verified = decode_step(model, np.multiply(batch, run), **settings)
     distinct = np.multiply(batch, independent_tokens(model.num_experts, model.top_k, run, copy))
     touched = decode_step(model, distinct, weight_bytes=weight_bytes)
-    seconds = np.maximum((touched.weight_bytes_read + plain.kv_bytes_read) / device.bandwidth_bytes_per_s,
-                         compute_time(verified, device, dtype))
+    moved = touched.weight_bytes_read + plain.kv_bytes_read + verified.state_bytes_written
+    seconds = np.maximum(moved / device.bandwidth_bytes_per_s, compute_time(verified, device, dtype))
     return draft_tokens_kept(acceptance, draft) * step_time(plain, device, dtype).lower / seconds

@@ -4,13 +4,13 @@ Three different sizes of one model: resident counts **total** parameters, read c
 counts **active** parameters.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from ._arguments import require, whole_number
-from .models import MoEModel
-from .routing import coverage, coverage_of, tokens_per_expert, top_k_of
+from .models import MoEModel, find_model
+from .routing import coverage_of, coverage_of_checked, tokens_per_expert, top_k_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,9 @@ class Step:
         Bytes. The B rows looked up in an untied input embedding (B d w bytes, under 0.1 %) are left out.
     kv_bytes_written : float or ndarray
         Bytes that a prefill chunk adds to the cache. 0 in a decode step: its one token a sequence is left out.
+    state_bytes_written : float or ndarray
+        Bytes of recurrent state (hybrids) that the step writes back, as many as it reads of it. All but special kernels
+        do so each step; `bytes_read` is the floor without it.
     flops : float or ndarray
         FLOP, 2 a multiply-add.
     """
@@ -40,6 +43,7 @@ class Step:
     weight_bytes_read: np.ndarray
     kv_bytes_read: np.ndarray
     kv_bytes_written: np.ndarray
+    state_bytes_written: np.ndarray
     flops: np.ndarray
 
     @property
@@ -60,18 +64,21 @@ class Step:
 
     @property
     def bytes_read(self):
-        """Weights and KV cache, bytes."""
+        """Weights, KV cache and recurrent state, bytes."""
         return self.weight_bytes_read + self.kv_bytes_read
 
     @property
     def bytes_moved(self):
-        """Bytes read and cache bytes written."""
-        return self.bytes_read + self.kv_bytes_written
+        """Bytes read, and cache and state bytes written: what the memory's bandwidth is shared by."""
+        moved = self.bytes_read
+        moved += self.kv_bytes_written  # in place: the sum above is new, and a million points more cost time
+        moved += self.state_bytes_written
+        return moved
 
     @property
     def intensity(self):
-        """FLOP per byte read."""
-        return self.flops / self.bytes_read
+        """FLOP per byte moved."""
+        return self.flops / self.bytes_moved
 
 
 def decode_step(model, batch, *, weight_bytes=None, context=0, kv_bytes=2, inclusion=None):
@@ -82,8 +89,8 @@ def decode_step(model, batch, *, weight_bytes=None, context=0, kv_bytes=2, inclu
 
     Parameters
     ----------
-    model : MoEModel or sequence of MoEModel
-        A sequence adds a leading axis.
+    model : MoEModel, str or sequence of them
+        A model or its name in `CATALOG`. A sequence adds a leading axis.
     batch : array_like
         B, tokens in the step over all GPUs.
     weight_bytes : float or dict, optional
@@ -114,30 +121,34 @@ def decode_step(model, batch, *, weight_bytes=None, context=0, kv_bytes=2, inclu
     >>> print(f"{step.bytes_read / 1e9:,.1f} GB, {step.intensity:.2f} FLOP/byte, {step.experts_touched:.1f} experts")
     1,168.8 GB, 4.01 FLOP/byte, 222.4 experts
     """
-    batch, context = np.asarray(require("batch", batch, 0), float), np.asarray(require("context", context, 0), float)
-    one = isinstance(model, MoEModel)
-    models = [model] if one else list(model) if np.iterable(model) else []
-    if not models or not all(isinstance(each, MoEModel) for each in models):
-        raise ValueError(f"model must be a MoEModel or several, got {model!r:.90}")
-    inner = np.broadcast(batch, context).ndim
-    context = context.reshape((1,) * (inner - context.ndim) + context.shape)
+    if not isinstance(model, (MoEModel, str)):
+        return _stacked(
+            model, batch, weight_bytes=weight_bytes, context=context, kv_bytes=kv_bytes, inclusion=inclusion)
+    model, batch, context = find_model(model), require("batch", batch, 0), require("context", context, 0)
+    E, k = np.float64(model.num_experts), np.float64(model.top_k)
+    share = coverage_of_checked(E, k, batch) if inclusion is None else _share_of(inclusion, model, batch)
+    always, routed = weights_read(model, weight_bytes)
+    cached, state, attention = _context_of(model, context, kv_bytes)
+    return _step(
+        batch=batch, num_experts=E, top_k=k, share_touched=share, weight_bytes_read=always + routed * share,
+        kv_bytes_read=batch * (cached + state), kv_bytes_written=np.float64(0), state_bytes_written=batch * state,
+        flops=batch * (2.0 * model.active_params_read + attention))
 
-    def column(values):
-        return np.reshape(np.array(values, float), (-1,) + (1,) * inner)
 
-    E, k = column([m.num_experts for m in models]), column([m.top_k for m in models])
-    share = coverage(E, k, batch) if inclusion is None else _share_of(inclusion, models, batch)
-    always, routed = zip(*(weights_read(m, weight_bytes) for m in models), strict=True)
-    kv, attention = zip(*(_context_of(m, context, kv_bytes) for m in models), strict=True)
-    step = {
-        "batch": batch, "num_experts": E, "top_k": k, "share_touched": share,
-        "weight_bytes_read": column(always) + column(routed) * share,
-        "kv_bytes_read": batch * np.stack(kv), "kv_bytes_written": 0.0,
-        "flops": batch * (2 * column([m.active_params_read for m in models]) + np.stack(attention)),
-    }
-    shape = np.broadcast_shapes(*(np.shape(value) for value in step.values()))
-    step = {name: np.broadcast_to(value, shape) for name, value in step.items()}
-    return Step(**{name: value[0] if one else value for name, value in step.items()})
+def _stacked(models, *arguments, **settings):
+    """Steps of several models, a leading axis for the model."""
+    models = list(models) if np.iterable(models) else [models]
+    if not models:
+        raise ValueError("model must be a MoEModel or several, got none")
+    steps = [decode_step(each, *arguments, **settings) for each in models]
+    return Step(**{field.name: np.stack([getattr(step, field.name) for step in steps]) for field in fields(Step)})
+
+
+def _step(**values):
+    """A `Step` of fields that are broadcast together; numbers stay numbers."""
+    if any(isinstance(value, np.ndarray) for value in values.values()):
+        values = dict(zip(values, np.broadcast_arrays(*values.values()), strict=True))
+    return Step(**values)
 
 
 def prefill(model, tokens, *, chunk=None, sequences=1, context=0, weight_bytes=None, kv_bytes=2, all_logits=True,
@@ -185,20 +196,20 @@ def prefill(model, tokens, *, chunk=None, sequences=1, context=0, weight_bytes=N
     >>> print((step.flops / 1e12).round(), (step.kv_bytes_read / 1e6).round())
     [160. 186. 211. 236.] [  0. 144. 288. 432.]
     """
-    one_model(model)
-    tokens = whole_number("tokens", tokens, 1)
+    model, tokens = find_model(model), whole_number("tokens", tokens, 1)
     chunk = tokens if chunk is None else whole_number("chunk", chunk, 1)
     sequences, context = 1.0 * whole_number("sequences", sequences, 1), whole_number("context", context, 0)
-    start = context + np.arange(0, tokens, chunk)
+    start = context + np.arange(0, tokens, chunk, dtype=np.int64)
     length = np.minimum(chunk, context + tokens - start)
     step = decode_step(model, sequences * length, weight_bytes=weight_bytes, kv_bytes=kv_bytes, inclusion=inclusion)
-    kept, _ = _context_of(model, start, kv_bytes)
+    cached, state, _ = _context_of(model, start, kv_bytes)
     per_token = model.chunk_attention_flops(start, length)
     if not all_logits:
         per_token = per_token - 2 * _head_params(model) * (length - 1)
-    written = model.kv_bytes_per_sequence(length, kv_bytes) + model.state_bytes_per_sequence
-    return replace(step, kv_bytes_read=sequences * kept, kv_bytes_written=sequences * written,
-                   flops=step.flops + sequences * per_token)
+    written = sequences * model.kv_bytes_per_sequence(length, kv_bytes)
+    left_behind = np.full_like(written, sequences * model.state_bytes_per_sequence)
+    return replace(step, kv_bytes_read=sequences * (cached + state), kv_bytes_written=written,
+                   state_bytes_written=left_behind, flops=step.flops + sequences * per_token)
 
 
 def context_of_equal_bytes(model, batch, *, weight_bytes=None, kv_bytes=2):
@@ -223,6 +234,7 @@ def context_of_equal_bytes(model, batch, *, weight_bytes=None, kv_bytes=2):
     >>> print(context_of_equal_bytes(CATALOG["deepseek-v3"], [1, 64, 1024], weight_bytes=2).round())
     [1042395.  259875.   18625.]
     """
+    model = find_model(model)
     step = decode_step(model, require("batch", batch, 1), weight_bytes=weight_bytes)
     left = np.maximum(step.weight_bytes_read / step.batch - model.state_bytes_per_sequence, 0)
     return _context_where(model, lambda context: model.kv_bytes_read(context, kv_bytes), left)
@@ -237,7 +249,8 @@ def context_of_equal_flops(model):
     >>> print(f"{context_of_equal_flops(CATALOG['deepseek-v3']):,.0f}")
     4,311
     """
-    return _context_where(one_model(model), model.attention_flops, 2 * model.active_params_read)
+    model = find_model(model)
+    return _context_where(model, model.attention_flops, 2 * model.active_params_read)
 
 
 def resident_bytes(model, *, weight_bytes=None, context=0, sequences=0, kv_bytes=2):
@@ -258,8 +271,8 @@ def resident_bytes(model, *, weight_bytes=None, context=0, sequences=0, kv_bytes
     >>> print(f"{resident_bytes(CATALOG['deepseek-v3'], weight_bytes=2) / 1e9:,.0f} GB")
     1,342 GB
     """
-    sequences = require("sequences", sequences, 0)
-    cache = one_model(model).kv_bytes_per_sequence(context, kv_bytes) + model.state_bytes_per_sequence
+    model, sequences = find_model(model), require("sequences", sequences, 0)
+    cache = model.kv_bytes_per_sequence(context, kv_bytes) + model.state_bytes_per_sequence
     return sum(part_bytes(model, weight_bytes).values()) + sequences * cache
 
 
@@ -280,18 +293,11 @@ def sequences_that_fit(model, usable_bytes, *, weight_bytes=None, context=0, kv_
     >>> print(f"{sequences_that_fit(CATALOG['deepseek-v3'], usable, weight_bytes=1, context=8192):.0f}")
     719
     """
-    usable_bytes = require("usable_bytes", usable_bytes, 0)
+    model, usable_bytes = find_model(model), require("usable_bytes", usable_bytes, 0)
     model.known_caches()  # where they are not, no number of sequences can be said
     weights = resident_bytes(model, weight_bytes=weight_bytes)
     one = resident_bytes(model, weight_bytes=weight_bytes, context=context, sequences=1, kv_bytes=kv_bytes) - weights
     return most_sequences(usable_bytes - weights, one)
-
-
-def one_model(model):
-    """`model` itself, or ValueError where it is anything but one MoEModel."""
-    if not isinstance(model, MoEModel):
-        raise ValueError(f"model must be a MoEModel, got {model!r:.90}")
-    return model
 
 
 def bytes_per_weight(model, weight_bytes=None):
@@ -304,18 +310,18 @@ def bytes_per_weight(model, weight_bytes=None):
 
     >>> from moe_lib.models import CATALOG
     >>> mixed = bytes_per_weight(CATALOG["mixtral-8x7b"], {"routed_experts": 0.53125, "default": 2})
-    >>> mixed["routed_experts"], mixed["attention"]
-    (0.53125, 2)
+    >>> print(mixed["routed_experts"], mixed["attention"])
+    0.53125 2
     """
-    given = one_model(model).released_weight_bytes if weight_bytes is None else weight_bytes
-    given = given if isinstance(given, dict) else {"default": given}
+    model = find_model(model)
+    given = model.released_weight_bytes if weight_bytes is None else weight_bytes
     parts = model.ledger()
-    unknown = set(given) - set(parts) - {"default"}
-    if unknown or not ("default" in given or set(parts) <= set(given)):
+    if not isinstance(given, dict):
+        return dict.fromkeys(parts, require("weight_bytes", given, 0, one=True))
+    if set(given) - set(parts) - {"default"} or not ("default" in given or set(parts) <= set(given)):
         raise ValueError(f"weight_bytes must be a number, or a dict with a default (or every part) and keys out of "
                          f"{', '.join(parts)}; got the keys {', '.join(map(str, given))}")
-    for part, value in given.items():
-        require(f"weight_bytes of {part}", value, 0, one=True)
+    given = {part: require(f"weight_bytes of {part}", value, 0, one=True) for part, value in given.items()}
     return {part: given.get(part, given.get("default")) for part in parts}
 
 
@@ -326,8 +332,8 @@ def part_bytes(model, weight_bytes=None):
     >>> print(part_bytes(CATALOG["mixtral-8x7b"], 2)["routed_experts"])
     90194313216.0
     """
-    per_weight = bytes_per_weight(model, weight_bytes)
-    return {part: count * float(per_weight[part]) for part, count in model.ledger().items()}
+    model, per_weight = find_model(model), bytes_per_weight(model, weight_bytes)
+    return {part: float(count * per_weight[part]) for part, count in model.ledger().items()}
 
 
 def weights_read(model, weight_bytes=None):
@@ -337,7 +343,7 @@ def weights_read(model, weight_bytes=None):
     >>> print(*(f"{size / 1e9:.1f} GB" for size in weights_read(CATALOG["deepseek-v3"], 1)))
     16.2 GB 653.9 GB
     """
-    sizes = part_bytes(model, weight_bytes)
+    model, sizes = find_model(model), part_bytes(model, weight_bytes)
     routed = sizes.pop("routed_experts")
     if not model.tied_embeddings:  # a row per token is looked up
         sizes.pop("embedding")
@@ -356,9 +362,9 @@ def most_sequences(free_bytes, each_bytes):
 
 
 def _context_of(model, context, kv_bytes):
-    """(cache bytes that a sequence's step reads, its attention FLOP), each of context's shape."""
-    state = np.where(context > 0, model.state_bytes_per_sequence, 0.0)
-    return model.kv_bytes_read(context, kv_bytes) + state, model.attention_flops(context)
+    """(bytes of cache, bytes of state, FLOP of attention) of one sequence's step, each of context's shape."""
+    state = np.where(context > 0, model.state_bytes_per_sequence, 0.0)[()]
+    return model.kv_bytes_read(context, kv_bytes), state, model.attention_flops(context)
 
 
 def _context_where(model, amount, target):
@@ -373,10 +379,9 @@ def _head_params(model):
     return model.ledger()["embedding" if model.tied_embeddings else "head"]
 
 
-def _share_of(inclusion, models, batch):
+def _share_of(inclusion, model, batch):
     top_k, inclusion = top_k_of(inclusion), np.atleast_2d(inclusion)
-    for model in models:
-        if (model.num_experts, model.top_k) != (inclusion.shape[-1], top_k):
-            raise ValueError(f"inclusion must describe {model.top_k} of {model.num_experts} experts ({model.name}), "
-                             f"got {top_k} of {inclusion.shape[-1]}")
+    if (model.num_experts, model.top_k) != (inclusion.shape[-1], top_k):
+        raise ValueError(f"inclusion must describe {model.top_k} of {model.num_experts} experts ({model.name}), "
+                         f"got {top_k} of {inclusion.shape[-1]}")
     return coverage_of(inclusion, batch[..., None]).mean(-1)

@@ -176,7 +176,7 @@ def test_huge_pools_do_not_overflow():
     (lambda: v3(context=[1, 2]), "context must be one number"),
     (lambda: v3(batch=0), "batch must be whole and at least 1, got 0"),
     (lambda: v3(usable_bytes=-1), "usable_bytes must be at least 0, got -1"),
-    (lambda: v3(weight_bytes=-1), "weight_bytes of default must be at least 0, got -1"),
+    (lambda: v3(weight_bytes=-1), "weight_bytes must be at least 0, got -1"),
     (lambda: v3(kv_bytes=-1), "kv_bytes must be at least 0, got -1"),
     (lambda: v3(tpot=0), "tpot must be above 0, got 0"),
     (lambda: v3(price_per_hour=-1), "price_per_hour must be at least 0, got -1"),

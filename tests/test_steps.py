@@ -263,14 +263,14 @@ def test_any_number_of_sequences_fits_where_none_holds_anything():
     ((V3, "64"), {}, r"batch must be a number or an array of numbers, got '64'"),
     ((V3, 1), {"context": -5}, r"context must be at least 0, got -5"),
     ((V3, 1), {"kv_bytes": -2}, r"kv_bytes must be at least 0, got -2"),
-    ((V3, 1), {"weight_bytes": -1}, r"weight_bytes of default must be at least 0, got -1"),
-    ((V3, 1), {"weight_bytes": [1, 2]}, r"weight_bytes of default must be one number, got \[1, 2\]"),
+    ((V3, 1), {"weight_bytes": -1}, r"weight_bytes must be at least 0, got -1"),
+    ((V3, 1), {"weight_bytes": [1, 2]}, r"weight_bytes must be one number, got \[1, 2\]"),
     ((V3, 1), {"weight_bytes": {"experts": 1, "default": 2}}, r"keys out of embedding, .* got the keys experts, def"),
     ((V3, 1), {"weight_bytes": {"attention": 1}}, r"weight_bytes must be .* a dict with a default .* got the keys"),
     ((V3, 1), {"inclusion": [0.5] * 16}, r"inclusion must describe 8 of 256 experts \(DeepSeek-V3\), got 8 of 16"),
     ((V3, 1), {"inclusion": [0.5] * 3}, r"sum of inclusion must be within"),
-    (([], 1), {}, r"model must be a MoEModel or several, got \[\]"),
-    (("deepseek-v3", 1), {}, r"model must be a MoEModel or several, got 'deepseek-v3'"),
+    (([], 1), {}, r"model must be a MoEModel or several, got none"),
+    (("deepseek-v33", 1), {}, r"'deepseek-v33' is not a known model; did you mean deepseek-v3"),
 ])
 def test_a_bad_step_names_argument_value_and_range(arguments, options, message):
     with pytest.raises(ValueError, match=message):
@@ -320,10 +320,25 @@ def test_chunks_add_up_to_the_prompt(model, tokens, chunk, context):
     assert parts.weight_bytes_read.sum() >= whole.weight_bytes_read.sum() * (1 - 1e-12)
 
 
+def test_a_decode_step_writes_the_state_of_a_hybrid_back_and_reads_no_more():
+    hybrid = CATALOG["qwen3.6-35b-a3b"]
+    step = decode_step(hybrid, 256, weight_bytes=1, context=4096)
+    state = 256 * hybrid.state_bytes_per_sequence
+    assert step.state_bytes_written == state == step.kv_bytes_read - 256 * hybrid.kv_bytes_read(4096)
+    assert step.bytes_moved / step.bytes_read == pytest.approx(1.23, abs=0.005)
+
+
+@given(models, st.integers(0, 9), st.integers(0, 9))
+def test_a_step_without_context_or_without_state_writes_none(model, batch, context):
+    written = decode_step(model, batch, context=context).state_bytes_written
+    assert written == (batch * model.state_bytes_per_sequence if context else 0)
+
+
 def test_a_chunk_writes_its_cache_in_the_format_of_the_cache_and_its_state():
     hybrid = CATALOG["qwen3.6-35b-a3b"]
     step = prefill(hybrid, 300, chunk=100, kv_bytes=1)
-    assert step.kv_bytes_written.tolist() == [100 * hybrid.kv_bytes_per_token(1) + hybrid.state_bytes_per_sequence] * 3
+    assert step.kv_bytes_written.tolist() == [100 * hybrid.kv_bytes_per_token(1)] * 3
+    assert step.state_bytes_written.tolist() == [hybrid.state_bytes_per_sequence] * 3
 
 
 def test_the_format_of_a_cache_changes_what_chunks_read_of_it_and_where_it_weighs_as_much_as_the_weights():
@@ -386,8 +401,8 @@ def test_a_window_keeps_what_a_chunk_reads_and_writes_small():
 
 @pytest.mark.parametrize("question", [context_of_equal_flops, bytes_per_weight, resident_bytes])
 def test_what_is_no_model_is_named(question):
-    with pytest.raises(ValueError, match="model must be a MoEModel, got 'deepseek-v3'"):
-        question("deepseek-v3")
+    with pytest.raises(ValueError, match="model must be a MoEModel or a name of CATALOG, got 671"):
+        question(671)
 
 
 @pytest.mark.parametrize(("name", "value"), [("tokens", 0), ("chunk", 0), ("sequences", 1.5), ("context", -1)])
