@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._arguments import require, whole_number
+from ._callable import make_callable
 from .layouts import linear_placement
 from .offload import expert_bytes
 from .routing import top_k_of
@@ -329,3 +330,6 @@ def _swap(pieces, kind, place, full, has):
         for bin_, came, went in (here[:2], sort[here], sort[there]), (there[:2], sort[there], sort[here]):
             has[*bin_, came] += 1
             has[*bin_, went] -= 1
+
+
+make_callable(__name__, balance)

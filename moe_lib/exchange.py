@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._arguments import require, whole_number
+from ._show import number
 from .hardware import GPUS_PER_NODE
 from .layouts import rank_step
 from .roofline import step_time, transfer_time
@@ -74,6 +75,9 @@ class Copies(NamedTuple):
 
     within: float
     across: float
+
+    def __repr__(self):
+        return f"Copies({number(self.within)} within the node, {number(self.across)} across)"
 
 
 def copies_sent(num_experts, top_k, num_gpus, *, expert_tp=1, gpus_per_node=GPUS_PER_NODE, once="gpu",

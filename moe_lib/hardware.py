@@ -8,12 +8,13 @@ import numpy as np
 
 from ._arguments import require
 from ._names import Names
+from ._show import number, table
 
 GPUS_PER_NODE = 8  # of the servers that the devices are sold in
 USABLE_SHARE = 0.9  # of what a driver shows; activations, buffers and the framework take the rest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Device:
     """One accelerator, or a CPU socket, as published: dense peaks, theoretical bandwidth.
 
@@ -50,6 +51,18 @@ class Device:
     single_source: tuple[str, ...]
     note: str
 
+    def __repr__(self):
+        peaks = [f"{number(peak, 'FLOP/s')} {dtype}" for dtype, peak in self.peak_flops_per_s.items()]
+        return ", ".join([f"Device({self.name}: {number(self.visible_bytes, 'B')}",
+                          number(self.bandwidth_bytes_per_s, "B/s"), *peaks]) + ")"
+
+    def _repr_html_(self):
+        peaks = {f"peak, {dtype}": number(peak, "FLOP/s") for dtype, peak in self.peak_flops_per_s.items()}
+        return table(self.name, {
+            "memory, as its driver shows it": number(self.visible_bytes, "B"), "usable": number(self.usable_bytes, "B"),
+            "bandwidth": number(self.bandwidth_bytes_per_s, "B/s"), **peaks,
+            "link to the host": self.host_link or "none", "note": self.note or "none"})
+
     @property
     def usable_bytes(self):
         """Bytes that weights and caches may take: `USABLE_SHARE` of what the driver shows."""
@@ -83,7 +96,7 @@ class Device:
         return self.peak_flops_per_s[dtype]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Link:
     """One way of a link, as published: bytes/s one way (`*-achieved` rows are measurements), latency of 64 bytes."""
 
@@ -93,6 +106,16 @@ class Link:
     latency_s: float | None
     sources: tuple[str, ...]
     note: str
+
+    def __repr__(self):
+        latency = "latency not published" if self.latency_s is None else f"{number(self.latency_s, 's')} latency"
+        return f"Link({self.name}: {number(self.bytes_per_s, 'B/s')} one way, {latency})"
+
+    def _repr_html_(self):
+        return table(self.name, {
+            "one way": number(self.bytes_per_s, "B/s"),
+            "latency": "not published" if self.latency_s is None else number(self.latency_s, "s"),
+            "note": self.note or "none"})
 
 
 def devices_needed(num_bytes, device):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from ._arguments import require, whole_number
+from ._show import table
 from .steps import decode_step, most_sequences, part_bytes, prefill, weights_read
 
 
@@ -65,6 +66,11 @@ class Layout:
 
     def __repr__(self):
         return f"Layout.parse({str(self)!r})"
+
+    def _repr_html_(self):
+        return table(str(self), {
+            "GPUs": self.num_gpus, "attention split over": self.attention_tp, "attention copied": self.attention_dp,
+            "each expert split over": self.expert_tp, "experts spread over": self.expert_parallel})
 
     @classmethod
     def parse(cls, text):

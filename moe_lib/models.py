@@ -17,6 +17,7 @@ from . import _instantiate
 from ._arguments import require, whole_number
 from ._families import facts_of, family_error, read
 from ._names import Names
+from ._show import number, table
 
 PARTS = ("embedding", "attention", "dense_ffn", "router", "shared_experts", "routed_experts", "norms", "head", "other")
 ALIASES = {"deepseek-r1": "deepseek-v3"}  # the same parameters, trained further
@@ -83,7 +84,7 @@ class Cache:
         return np.minimum(plain, pairs * self.expanded_flops_per_token + start * self.expansion_flops)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MoEModel:
     """Published facts of one model; what follows from them is a property or a method.
 
@@ -128,6 +129,20 @@ class MoEModel:
     released_weight_bytes: float | dict[str, float]
     released_precision: str
     notes: str = ""
+
+    def __repr__(self):
+        kind = (f"{number(self.active_params / 1e9)} active, {self.top_k} of {self.num_experts} experts a token"
+                if self.num_moe_layers else "dense")
+        return f"MoEModel({self.name}: {number(self.total_params / 1e9)} billion parameters, {kind})"
+
+    def _repr_html_(self):
+        experts = (f"{self.num_experts} in {self.num_moe_layers} layers, {self.top_k} a token, "
+                   f"{self.num_shared_experts} shared")
+        counts = {part.replace("_", " "): count for part, count in self.parts if count}
+        counts |= {"total": self.total_params, "active": self.active_params, "active, as read": self.active_params_read}
+        return table(f"{self.name}: parameters", {label: f"{count:,}" for label, count in counts.items()} | {
+            "experts": experts if self.num_moe_layers else "none: a dense model", "cache": self.cache_kind,
+            "as released": self.released_precision})
 
     def ledger(self):
         """Parameters by part, a new dict that sums to `total_params`.

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._arguments import ABOVE_ZERO, require, whole_number
+from ._callable import make_callable
 from .exchange import link_time
 from .hardware import GPUS_PER_NODE
 from .layouts import Layout, layout_sequences, layouts, problems, rank_prefill, rank_step
@@ -384,3 +385,6 @@ def pools(model, requests_per_s, prompt, output, prefill_tokens_per_s_per_gpu, t
     decode_rate = require("tokens_per_s_per_gpu", tokens_per_s_per_gpu, ABOVE_ZERO)
     moved = rate * (model.kv_bytes_per_sequence(prompt, kv_bytes) + model.state_bytes_per_sequence)
     return Pools(rate * prompt * fresh / prefill_rate, rate * output / decode_rate, moved)
+
+
+make_callable(__name__, plan)

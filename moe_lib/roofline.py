@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._arguments import ABOVE_ZERO, require
+from ._show import number
 from .hardware import find_device
 from .routing import batch_for_tokens_per_expert
 from .steps import decode_step
@@ -16,6 +17,9 @@ class Bounds(NamedTuple):
 
     lower: float
     upper: float
+
+    def __repr__(self):
+        return f"Bounds(lower {number(self.lower, 's')}, upper {number(self.upper, 's')})"
 
 
 def ridge_point(device, dtype="bf16"):

@@ -9,11 +9,12 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from ._arguments import require, whole_number
+from ._show import number, table
 from .models import MoEModel, find_model
 from .routing import coverage_of, coverage_of_checked, tokens_per_expert, top_k_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Step:
     """What one step touches, reads and computes, summed over all layers and all GPUs.
 
@@ -45,6 +46,21 @@ class Step:
     kv_bytes_written: np.ndarray
     state_bytes_written: np.ndarray
     flops: np.ndarray
+
+    def __repr__(self):
+        return f"Step({', '.join(f'{text} {label}' for label, text in self._shown().items())})"
+
+    def _repr_html_(self):
+        return table("Step", self._shown())
+
+    def _shown(self):
+        """{what: its number, or range over several steps}."""
+        written = self.kv_bytes_written + self.state_bytes_written
+        experts = {"experts touched": f"{number(self.experts_touched)} of {number(self.num_experts)}"}
+        return {**({"shape": np.shape(self.flops)} if np.ndim(self.flops) else {}), "tokens": number(self.batch),
+                **(experts if np.any(np.greater(self.num_experts, 1)) else {}), "read": number(self.bytes_read, "B"),
+                **({"written": number(written, "B")} if np.any(written) else {}),
+                "computed": number(self.flops, "FLOP"), "FLOP/byte": number(self.intensity)}
 
     @property
     def experts_touched(self):
