@@ -1,16 +1,16 @@
 """Timed layers of routed experts: which experts each input touches, their limits, and rows that cannot be trusted.
 
-A layer is a dict: device, num_experts, top_k, d_model, d_expert, weight_bytes, distribution ("balanced", "uniform" or
-"power law"), num_tokens [n] and latency_s [n]. NVIDIA timed the shipped ones (``data/measured/moe_kernels.jsonl``).
-A layer of the reader's own machine (`from_bench`) has bytes_per_s, flops_per_s and touched [n] in place of a device and
-a distribution.
+NVIDIA timed the shipped layers (`layers`, from ``data/measured/moe_kernels.jsonl``); `moe_lib.bench` times those of the
+reader's own machine (`from_bench`). Both are a `TimedLayer`.
 """
 
+from dataclasses import dataclass, fields, replace
 from functools import cache
 
 import numpy as np
 
 from . import routing
+from ._arguments import ABOVE_ZERO, require
 from .hardware import DEVICES
 from .records import shipped
 from .roofline import fit_overhead
@@ -21,8 +21,228 @@ FITTED_ON = ("mixtral-8x7b", "qwen3-30b-a3b")
 LARGEST = 512  # tokens up to which reading, not arithmetic, is what the timed layers wait for
 
 
-def timed(**chosen):
-    """Shipped records of timed layers whose data hold what is chosen: device, framework, dtype, model, distribution.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class TimedLayer:
+    """A layer of routed experts, and how long it took by batch.
+
+    Arrays are read-only. A shipped layer names a device and a distribution. One of the reader's own machine has
+    ceilings measured in the same run, and the experts counted.
+
+    Attributes
+    ----------
+    num_experts, top_k, d_model, d_expert : int
+        E, k, d and f.
+    weight_bytes : float
+        w, bytes per weight.
+    num_tokens : ndarray of int [n]
+        B of each batch.
+    latency_s : ndarray [n]
+        Seconds that it took.
+    device, model, framework, dtype : str
+        What ran where: slugs of `hardware.DEVICES` and `models.CATALOG`, software with its version, format of weights.
+    distribution : str
+        How the input was routed: "balanced", "uniform" or "power law".
+    exponent : float or None
+        Of a power law.
+    bytes_per_s, flops_per_s : float or ndarray [n], optional
+        Ceilings; None means the published peaks of the device.
+    touched : ndarray of int [n], optional
+        Experts counted in each batch.
+
+    Raises
+    ------
+    ValueError
+        If a time is not positive, or the arrays are not equally long.
+
+    >>> print(layers(device="h200", framework="SGLang 0.5.10", model="deepseek-v3", dtype="bf16")[0])
+    TimedLayer(deepseek-v3 on h200, SGLang 0.5.10, bf16, balanced: 13 times, 1 to 16,384 tokens)
+    """
+
+    num_experts: int
+    top_k: int
+    d_model: int
+    d_expert: int
+    weight_bytes: float
+    num_tokens: np.ndarray
+    latency_s: np.ndarray
+    device: str = ""
+    model: str = ""
+    framework: str = ""
+    dtype: str = ""
+    distribution: str = ""
+    exponent: float | None = None
+    bytes_per_s: float | np.ndarray | None = None
+    flops_per_s: float | np.ndarray | None = None
+    touched: np.ndarray | None = None
+
+    def __post_init__(self):
+        checked = {"num_tokens": require("num_tokens", self.num_tokens, 1, whole=True),
+                   "latency_s": require("latency_s", self.latency_s, ABOVE_ZERO)}
+        if self.touched is not None:
+            checked["touched"] = require("touched", self.touched, 0, self.num_experts, whole=True)
+        if len({np.shape(value) for value in checked.values()}) > 1:
+            raise ValueError(f"{', '.join(checked)} must be equally long, got "
+                             f"{', '.join(str(np.shape(value)) for value in checked.values())}")
+        for name, value in checked.items():
+            if np.ndim(value):
+                value = value.copy()
+                value.setflags(write=False)
+            object.__setattr__(self, name, value)
+
+    def __repr__(self):
+        what = f"{self.top_k} of {self.num_experts} experts of {self.d_model:,} x {self.d_expert:,}"
+        if self.device:
+            what = f"{self.model} on {self.device}, {self.framework}, {self.dtype}, {self.distribution}"
+        return (f"TimedLayer({what}: {np.size(self.num_tokens)} times, {np.min(self.num_tokens):,} to "
+                f"{np.max(self.num_tokens):,} tokens)")
+
+    def at(self, tokens):
+        """The layer at one of its batches, every field a number; or at several, in the order given.
+
+        Raises
+        ------
+        ValueError
+            If a batch was not timed.
+
+        >>> layer = layers(device="h200", framework="SGLang 0.5.10", model="deepseek-v3", dtype="bf16")[0]
+        >>> print(f"{1e3 * layer.at(64).latency_s:.2f} ms, {layer.at(64).over_limit:.2f} times the limit")
+        5.33 ms, 1.13 times the limit
+        """
+        found = np.equal(self.num_tokens, np.asarray(tokens)[..., None])
+        if not found.any(-1).all():
+            raise ValueError(f"tokens must be among those timed, {', '.join(map(str, self.num_tokens))}, got {tokens}")
+        return self._keep(found.argmax(-1))
+
+    def up_to(self, most):
+        """The layer at its batches of at most so many tokens."""
+        return self._keep(self.num_tokens <= most)
+
+    def _keep(self, where):
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: value[where] for name, value in found.items() if np.ndim(value)})
+
+    @property
+    def peaks(self):
+        """(bytes/s, FLOP/s): the ceilings measured beside the layer, or the published peaks of its device."""
+        if self.bytes_per_s is not None:
+            return self.bytes_per_s, self.flops_per_s
+        device = DEVICES[self.device]
+        return device.bandwidth_bytes_per_s, device.peak(device.arithmetic(self.weight_bytes))
+
+    def experts_touched(self, distribution=None):
+        """Experts that each batch touches [n]: counted, or by the routing that was timed, or by another.
+
+        Balanced inputs are strided and touch the most possible; uniform ones E C(B), expected. How many a power-law
+        input touches was not recorded: E C(B), the most that independent tokens touch in the mean.
+
+        Raises
+        ------
+        ValueError
+            If the distribution is none of the three.
+
+        >>> layer = layers(device="h200", framework="SGLang 0.5.10", model="deepseek-v3", dtype="bf16")[0]
+        >>> print(layer.at(32).experts_touched(), layer.at(32).experts_touched("uniform").round(1))
+        256.0 163.3
+        """
+        if self.touched is not None and distribution is None:
+            return self.touched
+        distribution = distribution or self.distribution
+        counts = {"balanced": routing.most_experts_touched, "uniform": routing.experts_touched,
+                  "power law": routing.experts_touched}
+        if distribution not in counts:
+            raise ValueError(f"distribution must be one of {', '.join(counts)}, got {distribution!r}")
+        return counts[distribution](self.num_experts, self.top_k, self.num_tokens)
+
+    def limits(self, touched=None):
+        """(seconds to read, seconds to compute) of each batch, at the layer's `peaks` [n].
+
+        U experts of three d x f matrices are read once, 3 U d f w bytes; B k tokens are computed, 6 B k d f FLOP.
+
+        Parameters
+        ----------
+        touched : array_like [n], optional
+            Experts read, in place of `experts_touched`.
+
+        Notes
+        -----
+        Source: notebook 05, eq. 5.1. No activations, no router.
+
+        >>> layer = layers(device="h200", framework="SGLang 0.5.10", model="deepseek-v3", dtype="bf16")[0]
+        >>> read, compute = layer.at(32).limits()
+        >>> print(f"{1e3 * read:.2f} ms, {1e3 * compute:.3f} ms")
+        4.70 ms, 0.023 ms
+        """
+        touched = self.experts_touched() if touched is None else touched
+        size, (bytes_per_s, flops_per_s) = 3 * self.d_model * self.d_expert, self.peaks
+        read = touched * size * self.weight_bytes / bytes_per_s
+        return np.broadcast_arrays(read, 2 * self.num_tokens * self.top_k * size / flops_per_s)
+
+    def limit(self, touched=None):
+        """Seconds that each batch takes at least if it touches `experts_touched` [n]: the greater of its `limits`.
+
+        A power-law input may touch fewer, so this is no limit there. One for every routing is ``limit(layer.top_k)``.
+        """
+        return np.maximum(*self.limits(touched))
+
+    @property
+    def over_limit(self):
+        """Measured time over `limit` [n]."""
+        return self.latency_s / self.limit()
+
+    @property
+    def impossible(self):
+        """Which times lie below `SURE` of their limit [n]: less was read than the input is said to touch.
+
+        Only where peaks are published and the experts touched known: neither for a power law nor for a reader's own.
+        """
+        return (self.over_limit < SURE) & (self.distribution == "balanced")
+
+    @property
+    def slow(self):
+        """Whether a shipped layer takes more than `SLOW` times its limit at every batch up to 256."""
+        return bool(self.device and np.all(self.up_to(256).over_limit > SLOW))
+
+    @property
+    def trusted(self):
+        """Which times may enter a fit [n]: possible, not slow, at most `LARGEST` tokens."""
+        return ~self.impossible & (not self.slow) & (self.num_tokens <= LARGEST)
+
+    @property
+    def cause(self):
+        """Why each time of a shipped layer may miss the constants of its framework [n]: the first cause that applies.
+
+        Elsewhere: on an A100 or a B200, or in a version that the constants were not fitted on.
+        """
+        elsewhere = self.device not in ("h100", "h200") or self.framework == "SGLang 0.5.14"
+        causes = {"below the limit": self.impossible, "slow kernel": self.slow,
+                  f"above {LARGEST} tokens": self.num_tokens > LARGEST,
+                  "power law": self.distribution != "balanced", "balanced, elsewhere": elsewhere}
+        same = "balanced, models fitted" if self.model in FITTED_ON else "balanced, two others"
+        return np.select(np.broadcast_arrays(*causes.values()), list(causes), same)
+
+    def predicted(self, fitted, touched=None):
+        """Seconds by `limit` and two constants [n]: t0 + limit / efficiency."""
+        t0, efficiency = fitted
+        return t0 + self.limit(touched) / efficiency
+
+    def share_of_all(self, fitted):
+        """(tokens per expert B k / E, fitted share of the experts read by time) [n].
+
+        The share is (t - t0) efficiency over the time to read all experts; nan where arithmetic takes longer than
+        reading, since the share does not set the time there.
+
+        Notes
+        -----
+        Source: notebook 05, eq. 5.3. Every layer and device follows one curve for each kind of routing.
+        """
+        (t0, efficiency), (read, compute) = fitted, self.limits()
+        share = (self.latency_s - t0) * efficiency / self.limits(self.num_experts)[0]
+        return routing.tokens_per_expert(self.num_experts, self.top_k, self.num_tokens), np.where(
+            read > compute, share, np.nan)
+
+
+def layers(**chosen):
+    """Shipped layers whose fields have the values chosen: device, framework, dtype, model, distribution.
 
     Each is one value, or a tuple of those allowed.
 
@@ -31,12 +251,12 @@ def timed(**chosen):
     ValueError
         If there is no such layer.
 
-    >>> found = timed(device="h200", framework="SGLang 0.5.10", dtype="bf16", distribution="balanced")
-    >>> print(*(record.data["model"] for record in found))
+    >>> found = layers(device="h200", framework="SGLang 0.5.10", dtype="bf16", distribution="balanced")
+    >>> print(*(layer.model for layer in found))
     deepseek-v3 mixtral-8x7b qwen3-30b-a3b qwen3-235b-a22b
     """
     allowed = {key: value if isinstance(value, tuple) else (value,) for key, value in chosen.items()}
-    found = [record for record in _all() if all(record.data.get(key) in values for key, values in allowed.items())]
+    found = [of for of in _all() if all(getattr(of, key, None) in values for key, values in allowed.items())]
     if not found:
         raise ValueError(f"no timed layer has {', '.join(f'{key} = {value!r}' for key, value in chosen.items())}")
     return found
@@ -44,12 +264,7 @@ def timed(**chosen):
 
 @cache
 def _all():
-    return tuple(shipped("moe_kernels"))
-
-
-def layers(**chosen):
-    """The data of `timed` records: a list of layers."""
-    return [record.data for record in timed(**chosen)]
+    return tuple(TimedLayer(**record.data) for record in shipped("moe_kernels"))
 
 
 def samples(record):
@@ -66,131 +281,32 @@ def samples(record):
         raise ValueError(f"the record {record.what!r} holds no timed layer: {', '.join(sorted(missing))} missing")
     layer = {key: data[key] for key in ("num_experts", "top_k", "d_model", "d_expert", "bytes_per_s", "flops_per_s")}
     layer["weight_bytes"] = data["expert_bytes"] / (3 * data["d_model"] * data["d_expert"])
-    return [{**layer, "num_tokens": [tokens] * len(touched), "touched": touched, "latency_s": seconds}
+    return [TimedLayer(**layer, num_tokens=np.full(len(touched), tokens), touched=touched, latency_s=seconds)
             for tokens, touched, seconds in zip(data["batch"], data["touched"], data["seconds"], strict=True)]
 
 
 def from_bench(record):
     """A layer that `moe_lib.bench` timed, by batch the sample that comes closest to its limit; errors as `samples`."""
     batches = samples(record)
-    best = [int(np.argmin(over_limit(batch))) for batch in batches]
-    return batches[0] | {key: [batch[key][at] for batch, at in zip(batches, best, strict=True)]
-                         for key in ("num_tokens", "touched", "latency_s")}
+    best = [np.argmin(batch.over_limit) for batch in batches]
+    return replace(batches[0], **{key: [getattr(batch, key)[at] for batch, at in zip(batches, best, strict=True)]
+                                  for key in ("num_tokens", "touched", "latency_s")})
 
 
-def first(layer, most):
-    """The same layer up to a number of tokens."""
-    at = np.array(layer["num_tokens"]) <= most
-    return {key: np.array(value)[at] if np.shape(value) == at.shape else value for key, value in layer.items()}
-
-
-def experts_touched(layer, distribution=None):
-    """Experts that each batch of a layer touches [n]: counted, or by the routing that was timed, or by another.
-
-    Balanced inputs are strided and touch the most possible; uniform ones E C(B), expected. How many a power-law input
-    touches was not recorded: E C(B), which it can pass only by chance.
-
-    Raises
-    ------
-    ValueError
-        If the distribution is none of the three.
-
-    >>> layer = {"num_experts": 256, "top_k": 8, "num_tokens": [1, 32], "distribution": "balanced"}
-    >>> print(experts_touched(layer), experts_touched(layer | {"distribution": "uniform"}).round(1))
-    [  8. 256.] [  8.  163.3]
-    """
-    if "touched" in layer and distribution is None:
-        return np.array(layer["touched"])
-    distribution = distribution or layer["distribution"]
-    counts = {"balanced": routing.most_experts_touched, "uniform": routing.experts_touched,
-              "power law": routing.experts_touched}
-    if distribution not in counts:
-        raise ValueError(f"distribution must be one of {', '.join(counts)}, got {distribution!r}")
-    return counts[distribution](layer["num_experts"], layer["top_k"], np.array(layer["num_tokens"]))
-
-
-def limits(layer, touched=None):
-    """(seconds to read, seconds to compute) that each batch of a layer takes at published peaks [n].
-
-    U experts of three d x f matrices are read once, 3 U d f w bytes; B k tokens are computed, 6 B k d f FLOP.
-
-    Parameters
-    ----------
-    layer : dict
-    touched : array_like [n], optional
-        Experts read, in place of `experts_touched`.
-
-    Notes
-    -----
-    Source: notebook 05, eq. 5.1. No activations, no router.
-
-    >>> layer = timed(device="h200", framework="SGLang 0.5.10", model="deepseek-v3", dtype="bf16")[0].data
-    >>> read, compute = limits(layer)
-    >>> print(f"{1e3 * read[5]:.2f} ms, {1e3 * compute[5]:.3f} ms for {layer['num_tokens'][5]} tokens")
-    4.70 ms, 0.023 ms for 32 tokens
-    """
-    touched = experts_touched(layer) if touched is None else touched
-    tokens, size = np.array(layer["num_tokens"]), 3 * layer["d_model"] * layer["d_expert"]
-    bytes_per_s, flops_per_s = _peaks(layer)
-    read = touched * size * layer["weight_bytes"] / bytes_per_s
-    return np.broadcast_arrays(read, 2 * tokens * layer["top_k"] * size / flops_per_s)
-
-
-def _peaks(layer):
-    if "device" not in layer:
-        return layer["bytes_per_s"], layer["flops_per_s"]
-    device = DEVICES[layer["device"]]
-    return device.bandwidth_bytes_per_s, device.peak(device.arithmetic(layer["weight_bytes"]))
-
-
-def limit(layer, touched=None):
-    """Seconds that each batch of a layer takes at least [n]: the greater of its two `limits`.
-
-    >>> layer = timed(device="h200", framework="SGLang 0.5.10", model="deepseek-v3", dtype="bf16")[0].data
-    >>> print(f"{layer['latency_s'][5] / limit(layer)[5]:.2f}")
-    1.42
-    """
-    return np.maximum(*limits(layer, touched))
-
-
-def over_limit(layer):
-    """Measured time over `limit` [n]."""
-    return np.array(layer["latency_s"]) / limit(layer)
-
-
-def impossible(layer):
-    """Which times of a layer lie below `SURE` of their limit [n]: less was read than the input is said to touch.
-
-    Only where peaks are published and the experts touched are known: neither for a power law nor for a reader's own.
-    """
-    return (over_limit(layer) < SURE) & (layer.get("distribution") == "balanced")
-
-
-def slow(layer):
-    """Whether a shipped layer takes more than `SLOW` times its limit at every batch up to 256."""
-    return "device" in layer and bool(np.all(over_limit(layer)[np.array(layer["num_tokens"]) <= 256] > SLOW))
-
-
-def trusted(layer):
-    """Which times of a layer may enter a fit [n]: possible, not slow, at most `LARGEST` tokens."""
-    return ~impossible(layer) & (not slow(layer)) & (np.array(layer["num_tokens"]) <= LARGEST)
-
-
-def fit(layers, count=experts_touched):
+def fit(layers, count=TimedLayer.experts_touched):
     """Two constants for many layers at once, from their `trusted` times: (t0 in seconds, efficiency).
 
     Parameters
     ----------
-    layers : list of dict
+    layers : list of TimedLayer
     count : callable
-        Experts that a layer is taken to read, `experts_touched` or a rival.
+        Experts that a layer is taken to read, `TimedLayer.experts_touched` or a rival.
 
     Notes
     -----
     Source: notebook 05, eq. 5.2 (`roofline.fit_overhead`).
     """
-    pairs = [(limit(layer, count(layer))[trusted(layer)], np.array(layer["latency_s"])[trusted(layer)])
-             for layer in layers]
+    pairs = [(layer.limit(count(layer))[layer.trusted], layer.latency_s[layer.trusted]) for layer in layers]
     return fit_overhead(*(np.concatenate(part) for part in zip(*pairs, strict=True)))
 
 
@@ -208,55 +324,18 @@ def constants(framework):
     31 us, 0.87
     """
     known = [layer for layer in layers(distribution="balanced", device=("h100", "h200"), model=FITTED_ON)
-             if layer["framework"].split()[0] == framework.split()[0]]
+             if layer.framework.split()[0] == framework.split()[0]]
     if not known:
         raise ValueError(f"framework must be TRT-LLM, SGLang or vLLM, got {framework!r}")
     return fit(known)
 
 
-def cause(layer):
-    """Why each time of a shipped layer may miss the constants of its framework [n]: the first cause that applies.
-
-    Elsewhere: on an A100 or a B200, or in a version that the constants were not fitted on.
-    """
-    tokens = np.array(layer["num_tokens"])
-    elsewhere = layer["device"] not in ("h100", "h200") or layer["framework"] == "SGLang 0.5.14"
-    causes = {"below the limit": impossible(layer), "slow kernel": np.full(tokens.shape, slow(layer)),
-              f"above {LARGEST} tokens": tokens > LARGEST,
-              "power law": np.full(tokens.shape, layer["distribution"] != "balanced"),
-              "balanced, elsewhere": np.full(tokens.shape, elsewhere)}
-    same = "balanced, models fitted" if layer["model"] in FITTED_ON else "balanced, two others"
-    return np.select(list(causes.values()), list(causes), same)
-
-
-def predicted(layer, fitted, count=experts_touched):
-    """Seconds by limit and two constants [n]: t0 + limit / efficiency."""
-    t0, efficiency = fitted
-    return t0 + limit(layer, count(layer)) / efficiency
-
-
-def misses(layers, fitted, count=experts_touched):
+def misses(layers, fitted, count=TimedLayer.experts_touched):
     """Measured over predicted time, for every trusted time of layers."""
-    return np.concatenate([(layer["latency_s"] / predicted(layer, fitted, count))[trusted(layer)] for layer in layers])
+    return np.concatenate([(layer.latency_s / layer.predicted(fitted, count(layer)))[layer.trusted]
+                           for layer in layers])
 
 
-def error(layers, fitted, count=experts_touched):
+def error(layers, fitted, count=TimedLayer.experts_touched):
     """Mean of |log(predicted / measured)| over the trusted times of layers: 0.06 is an error of about 6 %."""
     return float(np.mean(np.abs(np.log(misses(layers, fitted, count)))))
-
-
-def share_of_all(layer, fitted):
-    """(tokens per expert B k / E, fitted share of the experts read by time) [n].
-
-    The share is (t - t0) efficiency over the time to read all experts; nan where arithmetic takes longer than reading,
-    since the share does not set the time there.
-
-    Notes
-    -----
-    Source: notebook 05, eq. 5.3. Every layer and device follows one curve for each kind of routing.
-    """
-    t0, efficiency = fitted
-    read, compute = limits(layer)
-    everything = limits(layer, layer["num_experts"])[0]
-    share = np.where(read > compute, (np.array(layer["latency_s"]) - t0) * efficiency / everything, np.nan)
-    return np.array(layer["num_tokens"]) * layer["top_k"] / layer["num_experts"], share

@@ -89,6 +89,8 @@ def step_time(step, device, dtype="bf16", num_gpus=1, *, link_time=0):
     Parameters
     ----------
     step : Step
+        Of the router that it was counted for. A uniform one touches the most that independent tokens can, so its lower
+        bound is none for routers that touch fewer; for those count a step of `routing.agreeing_inclusion`.
     device : Device or str
         A device or its name in `DEVICES`.
     dtype : str
@@ -224,7 +226,7 @@ def fit_overhead(limit_s, measured_s):
     Raises
     ------
     ValueError
-        If a time is not positive or the shapes differ.
+        If a time is not positive, the shapes differ, or the measured times do not rise with their limits.
 
     Notes
     -----
@@ -242,4 +244,7 @@ def fit_overhead(limit_s, measured_s):
         raise ValueError(f"limit_s and measured_s must be equally long with two or more different limits, "
                          f"got {limit.shape} and {measured.shape}")
     t0, slope = nnls(np.stack([1 / measured, limit / measured], axis=-1), np.ones(measured.size))[0]
-    return float(t0), float(np.divide(1, slope))
+    if slope * limit.max() < 1e-9 * measured.max():
+        raise ValueError("measured_s must rise with limit_s: these times are fitted best by a constant, "
+                         f"{t0:.3g} s, and no efficiency")
+    return float(t0), float(1 / slope)

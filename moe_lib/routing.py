@@ -34,7 +34,9 @@ def coverage(num_experts, top_k, batch):
 
     Notes
     -----
-    Source: notebook 02, eq. 2.1. An upper bound when routing is skewed (`coverage_of`); too high when tokens agree.
+    Source: notebook 02, eq. 2.1. The most that independent tokens touch in the mean: too high when routing is skewed
+    (`coverage_of`) or tokens agree. So a time that follows from it is a lower bound for a uniform router only; the
+    floor for every router is `least_experts_touched`.
 
     >>> print(coverage(256, 8, 1))
     0.03125
@@ -97,6 +99,18 @@ def most_experts_touched(num_experts, top_k, batch):
     """
     E, k, B = _check(num_experts, top_k, batch)
     return np.minimum(E, B * k)
+
+
+def least_experts_touched(num_experts, top_k, batch):
+    """Fewest experts that a decode step can touch in one layer, k: all its tokens agree. The floor for every router.
+
+    Parameters and errors as `coverage`; returns experts, 0 for no tokens. A step of such tokens: `agreeing_inclusion`.
+
+    >>> print(least_experts_touched(256, 8, [0, 1, 64]))
+    [0. 8. 8.]
+    """
+    _, k, B = _check(num_experts, top_k, batch)
+    return k * np.minimum(B, 1)
 
 
 def tokens_per_expert(num_experts, top_k, batch):
@@ -316,6 +330,23 @@ def zipf_inclusion(num_experts, top_k, exponent):
         if inclusion.max() <= 1:
             break
     return inclusion
+
+
+def agreeing_inclusion(num_experts, top_k):
+    """Inclusion probabilities [E] of tokens that all choose the same k experts: k ones, and zeros.
+
+    The floor for every router: ``decode_step(model, batch, inclusion=agreeing_inclusion(E, k))``.
+
+    Raises
+    ------
+    ValueError
+        If top_k is not within 1..num_experts.
+
+    >>> print(agreeing_inclusion(4, 2))
+    [1. 1. 0. 0.]
+    """
+    num_experts = whole_number("num_experts", num_experts, 1, 10**6)
+    return 1.0 * (np.arange(num_experts) < whole_number("top_k", top_k, 1, num_experts))
 
 
 def power_law_inclusion(rng, num_experts, top_k, exponent, most, num_draws=1):

@@ -1,7 +1,7 @@
 """What page 05 rests on: timed layers and their counts, two constants, its control and its figures."""
 
 import json
-from dataclasses import asdict
+from dataclasses import FrozenInstanceError, asdict, replace
 
 import numpy as np
 import pytest
@@ -42,13 +42,13 @@ def test_no_routing_touches_more_than_the_most_and_uniform_routing_stays_below_i
 
 
 def test_each_kind_of_routing_is_counted_by_its_own_formula_and_an_unknown_one_refused():
-    layer = {"num_experts": 256, "top_k": 8, "num_tokens": [64]}
-    kinds = ("balanced", "uniform", "power law")
-    count = {of: measured.experts_touched(layer | {"distribution": of})[0] for of in kinds}
+    layer = measured.layers(**SGLANG)[0].at(64)
+    count = {of: layer.experts_touched(of) for of in ("balanced", "uniform", "power law")}
     assert count == {"balanced": 256, "uniform": pytest.approx(222.44, abs=0.01), "power law": count["uniform"]}
-    assert measured.experts_touched(layer | {"touched": [200]}) == [200]
+    assert replace(layer, distribution="power law").experts_touched() == count["uniform"]
+    assert replace(layer, touched=200).experts_touched() == 200
     with pytest.raises(ValueError, match="distribution must be one of"):
-        measured.experts_touched(layer | {"distribution": "chance"})
+        layer.experts_touched("chance")
 
 
 # What NVIDIA timed
@@ -56,11 +56,39 @@ def test_each_kind_of_routing_is_counted_by_its_own_formula_and_an_unknown_one_r
 
 def test_the_timed_layers_are_complete_and_belong_to_the_catalogue():
     every = measured.layers()
-    assert (len(every), sum(len(of["num_tokens"]) for of in every)) == (192, 2496)
+    assert (len(every), sum(of.num_tokens.size for of in every)) == (192, 2496)
     for of in every:
-        model = CATALOG[of["model"]]
-        assert (of["num_experts"], of["top_k"], of["d_model"], of["d_expert"]) == (
+        model = CATALOG[of.model]
+        assert (of.num_experts, of.top_k, of.d_model, of.d_expert) == (
             model.num_experts, model.top_k, model.d_model, model.d_expert)
+
+
+def test_a_timed_layer_cannot_be_changed_and_prints_in_one_line():
+    layer = measured.layers(**SGLANG)[0]
+    with pytest.raises(FrozenInstanceError):
+        layer.top_k = 2
+    with pytest.raises(ValueError, match="read-only"):
+        layer.latency_s[0] = 1
+    said = str([layer, measured.from_bench(own_record())])
+    assert said == ("[TimedLayer(deepseek-v3 on h200, SGLang 0.5.10, bf16, balanced: 13 times, 1 to 16,384 tokens), "
+                    "TimedLayer(4 of 64 experts of 1,024 x 512: 3 times, 1 to 8 tokens)]")
+
+
+def test_a_part_of_a_timed_layer_is_a_timed_layer():
+    layer = measured.layers(**SGLANG)[0]
+    assert layer.up_to(64).num_tokens.tolist() == [1, 2, 4, 8, 16, 32, 64]
+    assert layer.at([128, 1]).latency_s.tolist() == layer.latency_s[[7, 0]].tolist()
+    assert layer.at(128).over_limit == layer.over_limit[7] and layer.at(1).experts_touched() == 8
+    with pytest.raises(ValueError, match="tokens must be among those timed, 1, 2, 4.*, got 3"):
+        layer.at(3)
+
+
+def test_times_that_fit_no_batches_are_refused():
+    layer = measured.layers(**SGLANG)[0]
+    with pytest.raises(ValueError, match="num_tokens, latency_s must be equally long"):
+        replace(layer, latency_s=[1e-3])
+    with pytest.raises(ValueError, match="latency_s must be above 0"):
+        replace(layer, latency_s=13 * [0])
 
 
 def test_a_limit_is_what_bytes_and_flop_take_at_published_peaks():
@@ -68,28 +96,36 @@ def test_a_limit_is_what_bytes_and_flop_take_at_published_peaks():
     h200, size = DEVICES["h200"], 3 * 7168 * 2048
     for at, tokens in ((3, 8), (12, 16384)):
         read = min(256, 8 * tokens) * 2 * size / h200.bandwidth_bytes_per_s
-        assert measured.limit(layer)[at] == pytest.approx(max(read, 2 * 8 * tokens * size / h200.peak()))
+        assert layer.limit()[at] == pytest.approx(max(read, 2 * 8 * tokens * size / h200.peak()))
 
 
 def test_rows_below_the_limit_and_slow_kernels_are_found_by_rule():
     every = measured.layers()
-    below = [of for of in every if measured.impossible(of).any()]
-    assert sum(measured.impossible(of).sum() for of in below) == 37
-    assert {(of["model"], of["dtype"], of["framework"]) for of in below} == {
+    below = [of for of in every if of.impossible.any()]
+    assert sum(of.impossible.sum() for of in below) == 37
+    assert {(of.model, of.dtype, of.framework) for of in below} == {
         ("deepseek-v3", "fp8_block", "SGLang 0.5.14"), ("deepseek-v3", "fp8_block", "vLLM 0.24.0")}
-    slow = [of for of in every if measured.slow(of)]
-    assert sum(len(of["num_tokens"]) for of in slow) == 156
-    assert {(of["framework"], of["dtype"]) for of in slow} == {("vLLM 0.24.0", "fp8")}
+    slow = [of for of in every if of.slow]
+    assert sum(of.num_tokens.size for of in slow) == 156
+    assert {(of.framework, of.dtype) for of in slow} == {("vLLM 0.24.0", "fp8")}
 
 
 def test_sound_balanced_rows_never_beat_the_limit():
     for of in measured.layers(distribution="balanced"):
-        assert (measured.over_limit(of)[~measured.impossible(of)] >= 1).all()
+        assert (of.over_limit[~of.impossible] >= 1).all()
+
+
+def test_the_uniform_count_is_no_floor_for_other_routers_and_k_experts_are():
+    skewed, every = measured.layers(distribution="power law"), measured.layers()
+    over = np.concatenate([of.latency_s / of.limit(of.experts_touched("uniform")) for of in skewed])
+    assert over.size == 1352 and (over < 1).sum() == 80 and over.min() == pytest.approx(0.79, abs=0.005)
+    for of in every:
+        assert (of.latency_s > of.limit(routing.least_experts_touched(of.num_experts, of.top_k, of.num_tokens))).all()
 
 
 def test_a_layer_that_nobody_timed_is_refused_by_name():
     with pytest.raises(ValueError, match="no timed layer has device = 'h20'"):
-        measured.timed(device="h20")
+        measured.layers(device="h20")
     with pytest.raises(ValueError, match="framework must be TRT-LLM, SGLang or vLLM"):
         measured.constants("llama.cpp")
 
@@ -108,9 +144,9 @@ def test_constants_of_two_models_predict_two_others(framework, bar):
 
 @pytest.mark.parametrize("framework", ["TRT-LLM 1.3.0rc20", "SGLang 0.5.10", "vLLM 0.24.0"])
 def test_each_kind_of_routing_is_predicted_best_by_its_own_count(framework):
-    counts = {"balanced": lambda of: measured.experts_touched(of, "balanced"),
-              "power law": lambda of: measured.experts_touched(of, "uniform"),
-              "active": lambda of: of["top_k"], "all": lambda of: of["num_experts"]}
+    counts = {"balanced": lambda of: of.experts_touched("balanced"),
+              "power law": lambda of: of.experts_touched("uniform"),
+              "active": lambda of: of.top_k, "all": lambda of: of.num_experts}
     for routed in ("balanced", "power law"):
         of = {"framework": framework, "device": HOPPER, "distribution": routed}
         known, new = (measured.layers(**of, model=models) for models in (measured.FITTED_ON, OTHERS))
@@ -120,15 +156,15 @@ def test_each_kind_of_routing_is_predicted_best_by_its_own_count(framework):
 
 def test_a_fit_finds_the_constants_that_made_the_times_and_the_share_the_experts():
     layer = measured.layers(**SGLANG, distribution="balanced")[0]
-    made = layer | {"latency_s": (30e-6 + measured.limit(layer) / 0.8).tolist()}
+    made = replace(layer, latency_s=30e-6 + layer.limit() / 0.8)
     fitted = measured.fit([made])
     assert fitted == pytest.approx((30e-6, 0.8)) and measured.error([made], fitted) < 1e-9
-    at, share = measured.share_of_all(made, fitted)
+    at, share = made.share_of_all(fitted)
     assert share[:12] == pytest.approx(np.minimum(1, at[:12])) and np.isnan(share[12])
 
 
 def test_every_time_has_one_cause_and_no_row_is_left_out():
-    causes = np.concatenate([measured.cause(of) for of in measured.layers()])
+    causes = np.concatenate([of.cause for of in measured.layers()])
     count = {str(of): int((causes == of).sum()) for of in set(causes)}
     assert sum(count.values()) == 2496 and len(count) == 7
     assert (count["below the limit"], count["slow kernel"]) == (37, 156)
@@ -139,7 +175,7 @@ def test_every_time_has_one_cause_and_no_row_is_left_out():
 
 def test_a_layer_of_the_benchmark_is_held_against_the_limits_of_the_benchmark():
     record = own_record()
-    assert measured.over_limit(measured.from_bench(record)) == pytest.approx(suite.ratios(record))
+    assert measured.from_bench(record).over_limit == pytest.approx(suite.ratios(record))
     with pytest.raises(ValueError, match="'membw' holds no timed layer"):
         measured.from_bench(records.Record(kind="measured", what="membw", data={"bytes_per_s": [1.0]}))
 
@@ -149,7 +185,7 @@ def test_a_fit_survives_any_times_of_a_reader_s_machine():
     for scale in (1e-6, 1, 1e3):
         record = own_record(seconds=scale * rng.uniform(0.5, 2))
         layer = measured.from_bench(record)
-        t0, efficiency = measured.fit([measured.first(layer, 32)])
+        t0, efficiency = measured.fit([layer.up_to(32)])
         assert t0 >= 0 and efficiency > 0
 
 
@@ -176,8 +212,8 @@ def test_points_of_the_page_are_times_over_their_limit(page):
     assert sum(map(len, page["datasets"].values())) <= 5000
     layer = measured.layers(**SGLANG, distribution="balanced")[0]
     rows = [row for row in page["datasets"]["times"] if row["key"] == "h200|SGLang|bf16|deepseek-v3|balanced"]
-    assert [row["measured"] for row in rows] == pytest.approx(layer["latency_s"], rel=1e-4)
-    assert [row["limit"] for row in rows] == pytest.approx(measured.limit(layer), rel=1e-4)
+    assert [row["measured"] for row in rows] == pytest.approx(layer.latency_s, rel=1e-4)
+    assert [row["limit"] for row in rows] == pytest.approx(layer.limit(), rel=1e-4)
     assert rows[7]["limit"] / rows[7]["active"] == pytest.approx(32, rel=1e-3)
 
 

@@ -54,11 +54,11 @@ def test_tiles_are_counted_token_by_token():
 
 
 def test_the_impossible_timings_of_page_05_are_judged_impossible():
-    layers = [layer for layer in measured.layers(distribution="balanced") if measured.impossible(layer).any()]
+    layers = [layer for layer in measured.layers(distribution="balanced") if layer.impossible.any()]
     for layer in layers:
-        words = np.array(solutions.judge(np.array(layer["latency_s"]), *measured.limits(layer), 1, 1))
-        assert all(words[measured.impossible(layer)] == "impossible")
-    assert sum(measured.impossible(layer).sum() for layer in layers) == 37
+        words = np.array(solutions.judge(layer.latency_s, *layer.limits(), 1, 1))
+        assert all(words[layer.impossible] == "impossible")
+    assert sum(layer.impossible.sum() for layer in layers) == 37
 
 
 def test_every_time_between_its_bounds_is_named_by_the_longer_of_the_two():

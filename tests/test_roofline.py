@@ -166,6 +166,12 @@ def test_the_fit_weighs_relative_errors_and_stands_noise():
     assert t0 == pytest.approx(30e-6, rel=0.05) and efficiency == pytest.approx(0.86, rel=0.02)  # 5 % noise, 200 points
 
 
+@pytest.mark.parametrize("measured", [[4e-3, 2e-3, 1e-3], [3e-3, 3e-3, 3e-3]])
+def test_times_that_do_not_rise_with_their_limits_have_no_efficiency(measured):
+    with pytest.raises(ValueError, match="measured_s must rise with limit_s"):
+        fit_overhead([1e-3, 2e-3, 4e-3], measured)
+
+
 def test_the_fit_keeps_its_overhead_non_negative():
     limit = np.array([1e-3, 2e-3, 4e-3])
     t0, efficiency = fit_overhead(limit, limit / 0.5 - 1e-4)

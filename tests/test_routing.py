@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moe_lib.models import CATALOG
 from moe_lib.records import inclusion, router_loads
 from moe_lib.routing import (
+    agreeing_inclusion,
     batch_for_coverage,
     batch_for_tokens_per_expert,
     busiest_load,
@@ -16,6 +18,8 @@ from moe_lib.routing import (
     experts_touched,
     experts_touched_std,
     independent_tokens,
+    least_experts_touched,
+    most_experts_touched,
     sample_routing,
     tile_rows,
     tokens_per_expert,
@@ -23,6 +27,7 @@ from moe_lib.routing import (
     top_k_of,
     zipf_inclusion,
 )
+from moe_lib.steps import decode_step
 
 routers = st.integers(1, 512).flatmap(lambda E: st.tuples(st.just(E), st.integers(1, E)))
 batches = st.integers(0, 100_000)
@@ -54,6 +59,27 @@ def test_an_empty_step_touches_nothing(router):
 def test_coverage_is_a_share_that_never_falls(router, fewer, more):
     fewer, more = sorted([fewer, fewer + more])
     assert 0 <= coverage(*router, fewer) <= coverage(*router, more) <= 1
+
+
+@given(routers, st.integers(1, 20), st.integers(0, 2**32))
+def test_every_step_touches_between_the_least_and_the_most(router, batch, seed):
+    choices = sample_routing(np.random.default_rng(seed), batch, *router)
+    assert least_experts_touched(*router, batch) <= np.unique(choices).size <= most_experts_touched(*router, batch)
+    agreeing = np.repeat(choices[:1], batch, axis=0)
+    assert np.unique(agreeing).size == least_experts_touched(*router, batch)
+
+
+def test_tokens_that_agree_read_what_one_token_reads_and_compute_as_many_as_any():
+    one, uniform = (decode_step(CATALOG["deepseek-v3"], batch) for batch in (1, 64))
+    agreeing = decode_step(CATALOG["deepseek-v3"], 64, inclusion=agreeing_inclusion(256, 8))
+    assert agreeing.experts_touched == least_experts_touched(256, 8, 64) == 8
+    assert agreeing.weight_bytes_read == pytest.approx(one.weight_bytes_read) and agreeing.flops == uniform.flops
+
+
+def test_the_step_of_a_uniform_router_takes_longer_than_that_of_a_skewed_one():
+    inclusions = (agreeing_inclusion(256, 8), zipf_inclusion(256, 8, 1), np.full(256, 8 / 256))
+    least, skewed, uniform = (decode_step(CATALOG["deepseek-v3"], 64, inclusion=of).bytes_read for of in inclusions)
+    assert least < skewed < uniform == pytest.approx(decode_step(CATALOG["deepseek-v3"], 64).bytes_read)
 
 
 @given(routers, batches)

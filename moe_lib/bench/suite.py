@@ -6,6 +6,7 @@ ratio holds each time against the ceilings of its own repetition, and is their m
 """
 
 from collections import OrderedDict
+from dataclasses import replace
 from datetime import UTC, datetime
 from time import perf_counter
 
@@ -198,7 +199,7 @@ def record(machine, what, data, *, routing=""):
 
 
 def limits(layer):
-    """Seconds that each sample of a layer record needs at least (`measured.limit`), by the ceilings of its own run.
+    """Seconds that each sample of a layer record needs at least (`TimedLayer.limit`), by the ceilings of its own run.
 
     Parameters
     ----------
@@ -210,20 +211,20 @@ def limits(layer):
     list of ndarray
         By batch, one number a sample.
     """
-    return [measured.limit(batch) for batch in measured.samples(layer)]
+    return [batch.limit() for batch in measured.samples(layer)]
 
 
 def ratios(layer):
     """Least time over limit by batch [batches]; below `measured.SURE` the limit is wrong."""
-    return np.array([measured.over_limit(batch).min() for batch in measured.samples(layer)])
+    return np.array([batch.over_limit.min() for batch in measured.samples(layer)])
 
 
 def paired_ratios(layer):
     """Time over the limit by the ceilings of the same repetition, the median of each batch [batches]."""
     own = {key: layer.data[f"ceilings_{key}"] for key in ("bytes_per_s", "flops_per_s")}
-    batches = [batch | {key: np.array(of[at]) for key, of in own.items()}
+    batches = [replace(batch, **{key: np.array(of[at]) for key, of in own.items()})
                for at, batch in enumerate(measured.samples(layer))]
-    return np.array([np.median(measured.over_limit(batch)) for batch in batches])
+    return np.array([np.median(batch.over_limit) for batch in batches])
 
 
 def summary(result):

@@ -2,12 +2,13 @@
 
 import itertools
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from .. import charts
-from .. import measured as timing
 from ..hardware import DEVICES
+from ..measured import LARGEST, SLOW, TimedLayer, constants, error, fit, from_bench, layers
 from ..models import CATALOG
 from ..records import parse, read
 from ..two_faces import Choice, TwoFaces
@@ -17,44 +18,45 @@ TIMED_PRECISIONS = {"BF16": "bf16", "FP8": "fp8", "FP8 in blocks": "fp8_block"}
 TIMED_MODELS = ("deepseek-v3", "qwen3-235b-a22b", "qwen3-30b-a3b", "mixtral-8x7b")
 
 
+class _Timed(NamedTuple):
+    layer: TimedLayer
+    fitted: tuple[float, float]  # the two constants of its framework, or of the reader's machine
+    by: str
+
+
 def _at(layer, tokens):
-    where = np.flatnonzero(np.array(layer["num_tokens"]) == tokens)
-    return f"{charts.digits(timing.over_limit(layer)[where[0]])} times" if where.size else "not timed"
+    return f"{charts.digits(layer.at(tokens).over_limit)} times" if tokens in layer.num_tokens else "not timed"
 
 
 def _closest(layer):
-    over = np.where(timing.impossible(layer), np.inf, timing.over_limit(layer))
-    return f"{charts.digits(over.min())} times, at {layer['num_tokens'][over.argmin()]:,} tokens"
+    over = np.where(layer.impossible, np.inf, layer.over_limit)
+    return f"{charts.digits(over.min())} times, at {layer.num_tokens[over.argmin()]:,} tokens"
 
 
-def _constants(layer):
-    t0, efficiency = layer["fitted"]
+def _constants(t0, efficiency):
     return f"{1e6 * t0:.0f} µs and {efficiency:.2f}"
 
 
-def _off(layer):
-    if not timing.trusted(layer).any():
+def _off(layer, fitted):
+    if not layer.trusted.any():
         return "never near"
-    return f"{charts.digits(100 * timing.error([layer], layer['fitted']))} % up to {timing.LARGEST} tokens"
+    return f"{charts.digits(100 * error([layer], fitted))} % up to {LARGEST} tokens"
 
 
 def _defects(layer):
-    many = int(timing.impossible(layer).sum())
-    slowly = f"slow: above {timing.SLOW} times at every batch up to 256" if timing.slow(layer) else "none"
-    return f"{many} of {len(layer['num_tokens'])} times, below the limit" if many else slowly
+    many = int(layer.impossible.sum())
+    slowly = f"slow: above {SLOW} times at every batch up to 256" if layer.slow else "none"
+    return f"{many} of {layer.num_tokens.size} times, below the limit" if many else slowly
 
 
-def _timed_layers():
-    """{setting: layer, with the constants of its framework and who timed it}."""
-    layers = {}
-    for record in timing.timed():
-        of = record.data
-        if of.get("exponent", 1.01) == 1.01:
-            family = of["framework"].split()[0]
-            key = "|".join([of["device"], family, of["dtype"], of["model"], of["distribution"]])
-            if key not in layers:  # H200 has one layer of a newer, defective SGLang too
-                layers[key] = of | {"fitted": timing.constants(family), "timed_by": f"NVIDIA, {of['framework']}"}
-    return layers
+def _shipped():
+    """{setting: layer}, of one exponent; of two versions of a framework the first."""
+    timed = {}
+    for of in layers(exponent=(None, 1.01)):
+        family = of.framework.split()[0]
+        key = "|".join([of.device, family, of.dtype, of.model, of.distribution])
+        timed.setdefault(key, _Timed(of, constants(family), f"NVIDIA, {of.framework}"))
+    return timed
 
 
 def measured(own=None):
@@ -79,16 +81,16 @@ def measured(own=None):
     >>> print(said["Closest to its limit"], "|", said["Two constants"], "|", said["They are off by"])
     1.13 times, at 16 tokens | 31 µs and 0.81 | 10.6 % up to 512 tokens
     """
-    layers, mine = _timed_layers(), {}  # mine: {name: what was measured} of a reader's own
+    timed, mine = _shipped(), {}  # mine: {name: what was measured} of a reader's own
 
     def add(found, file=""):
         names = []
         for record in found:
             if "touched" in record.data:
-                layer, name = timing.from_bench(record), f"{file}{': ' if file else ''}{record.what}, {record.on}"
+                layer, name = from_bench(record), f"{file}{': ' if file else ''}{record.what}, {record.on}"
                 names.append(f"{name} ({len(mine) + 1})" if name in mine else name)
-                layers[names[-1]] = layer | {"fitted": timing.fit([timing.first(layer, 32)]), "timed_by": "; ".join(
-                    filter(None, [record.on, record.software, file]))}
+                timed[names[-1]] = _Timed(layer, fit([layer.up_to(32)]), "; ".join(
+                    filter(None, [record.on, record.software, file])))
                 mine[names[-1]] = record.what
         if not names:
             raise ValueError("no record of a timed layer: run python -m moe_lib.bench --only moe_decode")
@@ -104,29 +106,30 @@ def measured(own=None):
                                                                    "routing")))
         times = []
         for key in dict.fromkeys(itertools.starmap(key_of, chosen)):
-            if layer := layers.get(key):
-                times += charts.rows(key=key, batch=np.array(layer["num_tokens"]), limit=timing.limit(layer),
-                                     measured=np.array(layer["latency_s"]), valid=~timing.impossible(layer),
-                                     fitted=timing.predicted(layer, layer["fitted"]),
-                                     active=timing.limit(layer, layer["top_k"]))
+            if key in timed:
+                layer, fitted, _ = timed[key]
+                times += charts.rows(key=key, batch=layer.num_tokens, measured=layer.latency_s, limit=layer.limit(),
+                                     valid=~layer.impossible, fitted=layer.predicted(fitted),
+                                     active=layer.limit(layer.top_k))
         return {"times": times}
 
     def said(say):
         def checked(device, framework, precision, model, routing):
             key = key_of(device, framework, precision, model, routing)
-            return say(layers[key]) if key in layers else "not timed"
+            return say(timed[key]) if key in timed else "not timed"
 
         return checked
 
     readouts = {
-        "Timed by": said(lambda layer: layer["timed_by"]),
-        "Layer": said("{num_experts} experts of {d_model:,} × {d_expert:,}, {top_k} chosen".format_map),
-        "At one token, over the limit": said(lambda layer: _at(layer, 1)),
-        "Closest to its limit": said(_closest),
-        "At 512 tokens": said(lambda layer: _at(layer, 512)),
-        "Two constants": said(_constants),
-        "They are off by": said(_off),
-        "Not to be trusted": said(_defects),
+        "Timed by": said(lambda of: of.by),
+        "Layer": said("{0.layer.num_experts} experts of {0.layer.d_model:,} × {0.layer.d_expert:,}, "
+                      "{0.layer.top_k} chosen".format),
+        "At one token, over the limit": said(lambda of: _at(of.layer, 1)),
+        "Closest to its limit": said(lambda of: _closest(of.layer)),
+        "At 512 tokens": said(lambda of: _at(of.layer, 512)),
+        "Two constants": said(lambda of: _constants(*of.fitted)),
+        "They are off by": said(lambda of: _off(of.layer, of.fitted)),
+        "Not to be trusted": said(lambda of: _defects(of.layer)),
     }
     devices = {name: name for name in mine} | {DEVICES[slug].name: slug for slug in TIMED_ON}
     idle = {"device": mine}  # a reader's record has a software, weights, a layer and a routing of its own
