@@ -13,6 +13,7 @@ from .layouts import rank_resident_bytes
 from .models import CATALOG, from_config
 from .plan import implied_dtype, plan
 from .roofline import compute_time, memory_time, ridge_point, step_time
+from .routing import agreeing_inclusion
 from .steps import decode_step, resident_bytes, sequences_that_fit
 
 BATCH = 64  # of the summary, unless chosen
@@ -107,7 +108,12 @@ def _report(options):
     yield f"\nOne decode step, batch {batch:,}, {options.context:,} tokens cached per sequence (1 GB = 1e9 bytes)"
     yield from _step(model, step)
     yield f"\nTime of that step on {gpus} x {device.name}: published peaks, an even split, no communication"
-    yield from _time(step, device, dtype, gpus)
+    yield from _time(step, device, dtype, gpus, "for a uniform router" if model.num_moe_layers else "")
+    if model.num_moe_layers:
+        same = agreeing_inclusion(model.num_experts, model.top_k)
+        least = decode_step(model, batch, weight_bytes=weight_bytes, inclusion=same, **cache)
+        yield _row("step, any router", _lower_bound(least, device, dtype, gpus) * 1e3, 3, "ms",
+                   f"at least: every token chooses the same {model.top_k} expert{'s' if model.top_k > 1 else ''}")
     if model.caches is None:
         yield "\nHow many sequences fit and which layout is best cannot be said: the cache of this model is not known."
         return
@@ -149,17 +155,21 @@ def _step(model, step):
     yield _row("intensity", step.intensity, 2, "FLOP/byte")
 
 
-def _time(step, device, dtype, gpus):
-    reading = lower = memory_time(step, device, gpus)
+def _lower_bound(step, device, dtype, gpus):
+    return step_time(step, device, dtype, gpus).lower if dtype else memory_time(step, device, gpus)
+
+
+def _time(step, device, dtype, gpus, router):
+    reading, lower = memory_time(step, device, gpus), _lower_bound(step, device, dtype, gpus)
     yield _row("reading", reading * 1e3, 3, "ms", f"{device.bandwidth_bytes_per_s / 1e12:.2f} TB/s each")
     if dtype:
-        computing, (lower, upper) = compute_time(step, device, dtype, gpus), step_time(step, device, dtype, gpus)
+        computing, upper = compute_time(step, device, dtype, gpus), step_time(step, device, dtype, gpus).upper
         yield _row("computing", computing * 1e3, 3, "ms", f"{device.peak(dtype) / 1e12:,.0f} TFLOP/s each, in {dtype}")
         yield _row("ridge point", ridge_point(device, dtype), 1, "FLOP/byte",
                    f"{'computing' if computing > reading else 'reading'} bounds the step")
         yield _row("step, upper bound", upper * 1e3, 3, "ms", "reading, then computing")
     overlapped = "reading and computing at once" if dtype else "reading alone: this device has no published peak FLOP/s"
-    yield _row("step, lower bound", lower * 1e3, 3, "ms", overlapped)
+    yield _row("step, lower bound", lower * 1e3, 3, "ms", ", ".join(filter(None, [overlapped, router])))
     yield _row("throughput, upper bound", step.batch / lower, 1, "tokens/s", f"{1 / lower:,.1f} per sequence")
 
 
@@ -197,7 +207,8 @@ def _layouts(model, device, options, settings):
     over = " and ".join(filter(None, (options.link, options.network)))
     if options.batch is None:
         yield f"  Each layout has a batch of its own, not the {BATCH} above."
-    yield f"  Times are {times}, exchanges {f'over {over}' if over else 'not counted'}."
+    router = " for a uniform router" if model.num_moe_layers else ""
+    yield f"  Times are {times}{router}, exchanges {f'over {over}' if over else 'not counted'}."
     yield "  Sequences that fit and in a step; tokens/s of a user, of a GPU, and of a GPU that does only prompts."
     yield (f"  {'attention':10}{'experts':26}{'fit':>9}{'batch':>10}{'TPOT ms':>10}{'TTFT ms':>9}{'user':>9}{'GPU':>8}"
            f"{'prompts':>8}{'cost/1e6' if options.price is not None else '':>9}").rstrip()

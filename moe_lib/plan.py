@@ -1,5 +1,6 @@
-"""From a model, GPUs and a target to layouts, batch, latency, throughput and cost. All are bounds unless an overhead is
-given that was fitted to measurements (`roofline.fit_overhead`)."""
+"""From a model, GPUs and a target to layouts, batch, latency, throughput and cost. All are bounds for a uniform router,
+unless an overhead is given that was fitted to measurements (`roofline.fit_overhead`). Routers with favourites touch
+fewer experts and can be faster."""
 
 from typing import NamedTuple
 
@@ -286,7 +287,7 @@ class Comparison(NamedTuple):
 def moe_or_dense(moe, dense, device, num_gpus, batch, *, context=0, weight_bytes=None, kv_bytes=2, dtype=None):
     """Step time of a mixture over that of a dense model on the same GPUs, and where the two are equal.
 
-    Both spread evenly, nothing held twice, no exchanges: the lower bounds of `roofline.step_time`.
+    Both spread evenly, nothing held twice, no exchanges, a uniform router: the lower bounds of `roofline.step_time`.
 
     Parameters
     ----------

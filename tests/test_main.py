@@ -108,6 +108,24 @@ def test_time_is_bounded_in_fp8_where_weights_of_8_bits_are_released_and_the_dev
     assert numbers["ridge point", "FLOP/byte"] == printed(ridge_point(H200, "fp8"), 1)
 
 
+@pytest.mark.parametrize("device, read_per_s", [("h200", 8 * 4.8e12), ("m4-max", 8 * 546e9)])
+def test_a_lower_bound_is_said_to_be_a_uniform_router_s_and_stands_beside_that_of_any_router(rows, device, read_per_s):
+    text, numbers = rows("deepseek-v3", "--batch", 64, "--context", 0, "--weight-bits", 16, "--device", device)
+    assert re.search(r"step, lower bound .*, for a uniform router\n", text)
+    assert numbers["step, any router", "ms"] == printed(2e3 * V3.active_params_read / read_per_s, 3)
+    assert "every token chooses the same 8 experts" in text
+
+
+def test_a_dense_model_has_no_router(rows):
+    text, numbers = rows("llama-3.1-70b", "--batch", 4)
+    assert "router" not in text and ("step, lower bound", "ms") in numbers
+
+
+def test_times_of_a_plan_are_said_to_be_bounds_for_a_uniform_router(rows):
+    assert "Times are lower bounds for a uniform router, exchanges not counted." in rows("mixtral-8x7b")[0]
+    assert "Times are lower bounds, exchanges not counted." in rows("llama-3.1-70b")[0]
+
+
 @pytest.mark.parametrize("argv, dtype", [
     (["mixtral-8x7b"], "bf16"),
     (["mixtral-8x7b", "--weight-bits", 8], "fp8"),
