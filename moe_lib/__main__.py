@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import itertools
 import math
 import os
 import sys
@@ -9,7 +10,7 @@ import textwrap
 
 from ._arguments import ABOVE_ZERO, require
 from .hardware import DEVICES, GPUS_PER_NODE, LINKS, USABLE_SHARE, devices_needed
-from .layouts import rank_resident_bytes
+from .layouts import layouts, problems, rank_resident_bytes
 from .models import CATALOG, from_config
 from .plan import implied_dtype, plan
 from .roofline import compute_time, memory_time, ridge_point, step_time
@@ -35,7 +36,8 @@ def main(argv=None):
     add("--dtype", help="format of the arithmetic (default: fp8 for 8-bit weights where the device has it, else bf16)")
     plans = parser.add_argument_group("plan of layouts").add_argument
     plans("--tpot-ms", type=float, metavar="MS", help="most milliseconds per output token")
-    plans("--price", type=float, help="of one device per hour: adds the cost of a million output tokens")
+    plans("--price", type=float, help="of one device per hour: adds costs of a request and of 1e6 output tokens")
+    plans("--output", type=int, default=1024, metavar="TOKENS", help=f"of an answer, for the cost {default}")
     plans("--overhead", metavar="T0_MS,EFFICIENCY", help="a step takes T0 + bound / EFFICIENCY (default: 0,1)")
     plans("--prompt", type=int, metavar="TOKENS", help="behind the time to the first token (default: the context)")
     plans("--chunk", type=int, metavar="TOKENS", help="of a prompt that go through at once (default: all)")
@@ -93,6 +95,10 @@ def _row(label, value, decimals=0, unit="", remark=""):
     return f"  {label:26}{value:19,.{decimals}f} {unit:10} {remark}".rstrip()
 
 
+def _count(number, thing):
+    return f"{number:,.0f} {thing}{'' if number == 1 else 's'}"
+
+
 def _report(options):
     name, batch, gpus = options.model, BATCH if options.batch is None else options.batch, options.gpus
     require("--gpus and --batch", [gpus, batch], 1)
@@ -105,7 +111,8 @@ def _report(options):
     dtype = options.dtype or (implied if implied in device.peak_flops_per_s else None)  # None: no peak is published
     step = decode_step(model, batch, weight_bytes=weight_bytes, **cache)
     yield from _facts(model, options.weight_bits)
-    yield f"\nOne decode step, batch {batch:,}, {options.context:,} tokens cached per sequence (1 GB = 1e9 bytes)"
+    tokens = _count(options.context, "token")
+    yield f"\nOne decode step, batch {batch:,}, {tokens} cached per sequence (1 GB = 1e9 bytes)"
     yield from _step(model, step)
     yield f"\nTime of that step on {gpus} x {device.name}: published peaks, an even split, no communication"
     yield from _time(step, device, dtype, gpus, "for a uniform router" if model.num_moe_layers else "")
@@ -129,10 +136,10 @@ def _report(options):
 
 
 def _facts(model, weight_bits):
-    experts = f"{model.num_experts} routed in {model.num_moe_layers} layers, {model.top_k} a token"
+    experts = f"{model.num_experts} routed in {_count(model.num_moe_layers, 'layer')}, {model.top_k} a token"
     experts = f"{experts}, {model.num_shared_experts} shared" if model.num_moe_layers else "none: a dense model"
     weights = f"{weight_bits} bits" if weight_bits else f"as released: {model.released_precision}"
-    yield f"{model.name}: family {model.family}, {model.num_layers} layers"
+    yield f"{model.name}: family {model.family}, {_count(model.num_layers, 'layer')}"
     for label, text in dict(experts=experts, weights=weights, source=model.source, notes=model.notes or "none").items():
         yield textwrap.fill(f"  {label:9}{text}", 110, subsequent_indent=" " * 11, break_on_hyphens=False)
     yield "\nParameters"
@@ -201,7 +208,7 @@ def _layouts(model, device, options, settings):
     target = None if options.tpot_ms is None else require("--tpot-ms", options.tpot_ms, ABOVE_ZERO) / 1e3
     overhead = _overhead(options.overhead)
     rows = plan(model, device, options.gpus, batch=options.batch, tpot=target, overhead=overhead,
-                price_per_hour=options.price, prompt=options.prompt, chunk=options.chunk,
+                price_per_hour=options.price, prompt=options.prompt, output=options.output, chunk=options.chunk,
                 weight_block=options.weight_block, **links, **settings)
     times = f"{overhead[0] * 1e3:g} ms + bound / {overhead[1]:g}" if options.overhead else "lower bounds"
     over = " and ".join(filter(None, (options.link, options.network)))
@@ -210,8 +217,10 @@ def _layouts(model, device, options, settings):
     router = " for a uniform router" if model.num_moe_layers else ""
     yield f"  Times are {times}{router}, exchanges {f'over {over}' if over else 'not counted'}."
     yield "  Sequences that fit and in a step; tokens/s of a user, of a GPU, and of a GPU that does only prompts."
-    yield (f"  {'attention':10}{'experts':26}{'fit':>9}{'batch':>10}{'TPOT ms':>10}{'TTFT ms':>9}{'user':>9}{'GPU':>8}"
-           f"{'prompts':>8}{'cost/1e6' if options.price is not None else '':>9}").rstrip()
+    if options.price is not None:
+        yield from _cost(options)
+    yield (f"  {'attention':10}{'experts':26}{'fit':>10}{'batch':>10}{'TPOT ms':>9}{'TTFT ms':>9}{'user':>9}{'GPU':>8}"
+           f"{'prompts':>8}{'' if options.price is None else '  request  1e6 out'}")
     alike = {}  # layouts of the same numbers, or problem, share a line
     for row in rows:
         attention, _, experts = str(row.layout).partition("+")
@@ -225,7 +234,31 @@ def _layouts(model, device, options, settings):
     for (attention, text), names in alike.items():
         names = textwrap.shorten(", ".join(names), 26 if attention else 31, placeholder=" ...")
         line = f"  {attention}{names:{26 if attention else 32}}{text}"
-        yield textwrap.fill(line, 110, subsequent_indent=" " * 34, break_on_hyphens=False)
+        yield textwrap.fill(line, 120, subsequent_indent=" " * 34, break_on_hyphens=False)
+    yield from _verdict(model, rows, options)
+
+
+def _cost(options):
+    """What the columns of costs count."""
+    prompt, output = options.prompt or max(options.context, 1), _count(options.output, "output token")
+    yield f"  Cost: a request of {prompt:,} prompt and {output} (--output), and 1e6 output tokens with their prompts;"
+    yield f"  {'from these times' if options.overhead else 'at least'}, where prompts and steps take turns."
+
+
+def _verdict(model, rows, options):
+    """A sentence where no layout has numbers."""
+    sequences = "a sequence" if options.batch is None else _count(options.batch, "sequence")
+    legal = [row for row in rows if not row.problems]
+    if not legal:
+        rules = {"weight_block": options.weight_block, "gpus_per_node": GPUS_PER_NODE if options.link else None}
+        nearest = sorted(range(1, 2 * options.gpus), key=lambda gpus: abs(gpus - options.gpus))
+        able = (gpus for gpus in nearest if not all(problems(model, of, **rules) for of in layouts(model, gpus)))
+        near = sorted(itertools.islice(able, 2))
+        yield f"  No layout over {_count(options.gpus, 'GPU')} is legal; try {' or '.join(map(str, near))}."
+    elif not any(row.fits for row in legal):
+        yield f"  No layout holds the weights and {sequences}."
+    elif options.tpot_ms and not any(row.fits and row.tpot <= options.tpot_ms / 1e3 for row in legal):
+        yield f"  No layout gives {sequences} a token in {options.tpot_ms:g} ms."
 
 
 def _numbers(row, target, too_large):
@@ -233,13 +266,13 @@ def _numbers(row, target, too_large):
     if row.max_sequences == 0:
         return f"  {too_large}"
     if not row.fits:
-        return f"  no more than {row.max_sequences:,.0f} sequences fit"
+        return f"  no more than {_count(row.max_sequences, 'sequence')} {'fits' if row.max_sequences == 1 else 'fit'}"
     if target is not None and row.tpot > target:
         return f"  a step of batch {max(row.batch, 1):,} takes {row.tpot * 1e3:,.2f} ms"
-    cost = row.cost_per_million_tokens
-    return (f"{row.max_sequences:9,.0f}{row.batch:10,}{row.tpot * 1e3:10,.2f}{row.ttft * 1e3:9,.0f}"
+    cost, request = row.cost_per_million_tokens, row.cost_per_request
+    return (f"{row.max_sequences:10,.0f}{row.batch:10,}{row.tpot * 1e3:9,.2f}{row.ttft * 1e3:9,.0f}"
             f"{row.tokens_per_s_per_user:9,.1f}{row.tokens_per_s_per_gpu:8,.0f}{row.prefill_tokens_per_s_per_gpu:8,.0f}"
-            f"{'' if math.isnan(cost) else f'{cost:9,.2f}'}")
+            f"{'' if math.isnan(cost) else f'{request:9.3g}{cost:9,.2f}'}")
 
 
 def _overhead(text):

@@ -1,6 +1,7 @@
 """From a model, GPUs and a target to layouts, batch, latency, throughput and cost. All are bounds for a uniform router,
-unless an overhead is given that was fitted to measurements (`roofline.fit_overhead`). Routers with favourites touch
-fewer experts and can be faster."""
+unless an overhead is given that was fitted to measurements (`roofline.fit_overhead`): times and costs at least,
+throughput at most. Routers with favourites touch fewer experts and can be faster.
+"""
 
 from typing import NamedTuple
 
@@ -35,7 +36,10 @@ class Row(NamedTuple):
     prefill_tokens_per_s_per_gpu : float
         Of GPUs that do nothing but prompts.
     cost_per_million_tokens : float
-        Output tokens, in the currency of the price; nan without one.
+        Output tokens, in the currency of the price; nan without one. Their prompts are paid for where `output` is
+        given, and left out where it is not.
+    cost_per_request : float
+        A prompt and its answer; nan without a price or `output`.
     """
 
     layout: Layout
@@ -49,11 +53,12 @@ class Row(NamedTuple):
     tokens_per_s_per_gpu: float
     prefill_tokens_per_s_per_gpu: float
     cost_per_million_tokens: float
+    cost_per_request: float
 
 
 def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, weight_bytes=None, kv_bytes=2, tpot=None,
-         price_per_hour=None, overhead=(0, 1), dtype=None, prompt=None, chunk=None, weight_block=None, link=None,
-         network=None, gpus_per_node=GPUS_PER_NODE):
+         price_per_hour=None, overhead=(0, 1), dtype=None, prompt=None, output=None, chunk=None, weight_block=None,
+         link=None, network=None, gpus_per_node=GPUS_PER_NODE):
     """Every layout of a model on GPUs of one kind, best first: legal ones that fit by tokens per second, then the rest.
 
     Between equals stand first those that spread whole experts: they send least.
@@ -81,6 +86,9 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
         As `roofline.step_time`. None: `implied_dtype`.
     prompt, chunk : int, optional
         Prompt tokens behind ttft, and how many go through at once. None: context, and all.
+    output : int, optional
+        Tokens of an answer, for costs that pay for its prompt too, as `cost_per_request`. None: costs of decoding
+        alone.
     weight_block : int, optional
         As `layouts.problems`.
     link, network : Link, optional
@@ -115,6 +123,7 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
     if batch is not None:
         batch = whole_number("batch", batch, 1)
     prompt = max(context, 1) if prompt is None else whole_number("prompt", prompt, 1)
+    output = None if output is None else whole_number("output", output, 1)
 
     shared = {"weight_bytes": weight_bytes, "kv_bytes": kv_bytes, "overhead": overhead, "dtype": dtype}
 
@@ -132,11 +141,10 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
         most = layout_sequences(model, layout, usable, weight_bytes=weight_bytes, context=context, kv_bytes=kv_bytes)
         chosen = _most_within(step_seconds, target, most) if batch is None else batch
         each, at_once = step_seconds(max(chosen, 1)), layout.attention_dp
-        rate = chosen / each / num_gpus
+        rate, prefill_rate = chosen / each / num_gpus, at_once * prompt / prompt_seconds(at_once) / num_gpus
         return Row(layout, found, bool(0 < most >= max(chosen, 1)), chosen,
                    float(most), float(each), float(prompt_seconds(1)), float(1 / each), float(rate),
-                   float(at_once * prompt / prompt_seconds(at_once) / num_gpus),
-                   np.nan if price is None else float(cost_per_million_tokens(rate, price)) if rate else np.inf)
+                   float(prefill_rate), *_costs(prompt, output, prefill_rate, rate, price))
 
     rows = [row(layout) for layout in layouts(model, num_gpus)]
     return sorted(rows, key=lambda row: (bool(row.problems), not row.fits, -round(row.tokens_per_s_per_gpu, 6),
@@ -254,8 +262,22 @@ def _most_within(step_seconds, target, most, limit=1 << 20):
     return low
 
 
+def _costs(prompt, output, prefill_rate, rate, price):
+    """(of a million output tokens, of a request): nan where not asked for, inf where no token is made."""
+    if price is None:
+        return np.nan, np.nan
+    if not rate:
+        return np.inf, np.nan if output is None else np.inf
+    if output is None:
+        return float(cost_per_million_tokens(rate, price)), np.nan
+    request = float(cost_per_request(prompt, output, prefill_rate, rate, price))
+    return 1e6 * request / output, request
+
+
 def cost_per_million_tokens(tokens_per_s, price_per_hour):
     """Price of a million tokens: price per hour / 3600 / tokens per second x 1e6, both of the same GPUs.
+
+    Of output tokens this is the cost of decoding alone; `cost_per_request` pays for their prompts too.
 
     Raises
     ------
@@ -267,6 +289,36 @@ def cost_per_million_tokens(tokens_per_s, price_per_hour):
     """
     per_s = require("price_per_hour", price_per_hour, 0) / 3600
     return per_s / require("tokens_per_s", tokens_per_s, ABOVE_ZERO) * 1e6
+
+
+def cost_per_request(prompt, output, prefill_tokens_per_s_per_gpu, tokens_per_s_per_gpu, price_per_hour, *, cached=0):
+    """Price of a prompt and its answer: the seconds that a GPU spends on both x the price of a GPU-hour / 3600.
+
+    Prompts and decoding steps are paid apart, as in two pools or in turn. At the bounds of `plan` it is a least cost
+    for these. Prompts that ride in decoding steps read no weights of their own, so they may cost less.
+
+    Parameters
+    ----------
+    prompt, output, prefill_tokens_per_s_per_gpu, tokens_per_s_per_gpu, cached
+        As `pools`.
+    price_per_hour : array_like
+        Of one GPU.
+
+    Returns
+    -------
+    float or ndarray
+
+    Raises
+    ------
+    ValueError
+        As `pools`, or if price_per_hour is negative.
+
+    >>> cost = cost_per_request(8192, 1024, 21543, 2253, 2)
+    >>> print(f"{cost:.5f} a request, {cost / 1024 * 1e6:.2f} a million output tokens")
+    0.00046 a request, 0.45 a million output tokens
+    """
+    seconds = _gpu_seconds(prompt, output, prefill_tokens_per_s_per_gpu, tokens_per_s_per_gpu, cached)
+    return sum(seconds) * require("price_per_hour", price_per_hour, 0) / 3600
 
 
 class Comparison(NamedTuple):
@@ -380,12 +432,17 @@ def pools(model, requests_per_s, prompt, output, prefill_tokens_per_s_per_gpu, t
     >>> print(f"{need.prefill_gpus:.1f} and {need.decode_gpus:.1f} GPUs, {need.kv_bytes_per_s / 1e9:.1f} GB/s of cache")
     10.2 and 3.4 GPUs, 2.9 GB/s of cache
     """
-    rate, fresh = 1.0 * require("requests_per_s", requests_per_s, 0), 1 - require("cached", cached, 0, 1)
-    prompt, output = require("prompt", prompt, 0), require("output", output, 0)
-    prefill_rate = require("prefill_tokens_per_s_per_gpu", prefill_tokens_per_s_per_gpu, ABOVE_ZERO)
-    decode_rate = require("tokens_per_s_per_gpu", tokens_per_s_per_gpu, ABOVE_ZERO)
+    rate = 1.0 * require("requests_per_s", requests_per_s, 0)
+    seconds = _gpu_seconds(prompt, output, prefill_tokens_per_s_per_gpu, tokens_per_s_per_gpu, cached)
     moved = rate * (model.kv_bytes_per_sequence(prompt, kv_bytes) + model.state_bytes_per_sequence)
-    return Pools(rate * prompt * fresh / prefill_rate, rate * output / decode_rate, moved)
+    return Pools(*(rate * of for of in seconds), moved)
+
+
+def _gpu_seconds(prompt, output, prefill_rate, decode_rate, cached):
+    """Seconds that a GPU spends on the prompt and on the answer of a request."""
+    fresh = require("prompt", prompt, 0) * (1 - require("cached", cached, 0, 1))
+    return (fresh / require("prefill_tokens_per_s_per_gpu", prefill_rate, ABOVE_ZERO),
+            require("output", output, 0) / require("tokens_per_s_per_gpu", decode_rate, ABOVE_ZERO))
 
 
 make_callable(__name__, plan)

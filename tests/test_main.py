@@ -47,7 +47,7 @@ def layouts(capsys):
     def run(*argv):
         main([str(argument) for argument in argv])
         lines = capsys.readouterr().out.partition("\nLayouts over")[2].splitlines()
-        assert lines and max(map(len, lines)) <= 110
+        assert lines and max(map(len, lines)) <= 120
         rows = [re.match(r"  (TP\w+|DP\w+|1 GPU) +((?:(?:EP|TP|none|1 GPU)\w*(?:, )?)+)(?: \.\.\.)? +(.*)", line)
                 for line in lines]
         return {(row[1], row[2]): row[3] for row in rows if row}
@@ -197,10 +197,10 @@ def test_nothing_is_called_memory_and_a_gigabyte_is_defined(rows):
 
 def test_the_plan_shows_the_library_s_numbers_best_first(layouts):
     table = layouts("deepseek-v3", "--batch", 64, "--context", 4096, "--price", 2, "--link", "nvlink4", "--chunk", 2048)
-    best = plan(V3, H200, 8, context=4096, batch=64, price_per_hour=2, link=LINKS["nvlink4"], chunk=2048)
+    best = plan(V3, H200, 8, context=4096, batch=64, price_per_hour=2, link=LINKS["nvlink4"], chunk=2048, output=1024)
     row, shown = best[0], numbers_of(next(iter(table.values())))
-    values = [row.max_sequences, row.batch, row.tpot * 1e3, row.ttft * 1e3, *row[7:]]
-    assert shown == [printed(*pair) for pair in zip(values, (0, 0, 2, 0, 1, 0, 0, 2), strict=True)]
+    values = [row.max_sequences, row.batch, row.tpot * 1e3, row.ttft * 1e3, *row[7:10], row[11], row[10]]
+    assert shown == [printed(*pair) for pair in zip(values, (0, 0, 2, 0, 1, 0, 0, 5, 2), strict=True)]
     per_gpu = [numbers_of(text)[5] for text in table.values()]
     assert per_gpu == sorted(per_gpu, reverse=True) and len(per_gpu) == 4
 
@@ -232,6 +232,48 @@ def test_every_layout_stands_in_one_line(layouts):
     assert sum(len(experts.split(", ")) for _, experts in table) == 3 * 3
     assert list(layouts("mixtral-8x7b", "--gpus", 1)) == [("1 GPU", "1 GPU")]
     assert {experts for _, experts in layouts("llama-3.1-70b")} == {"none"}
+
+
+def test_a_price_says_what_it_counts(capsys):
+    said = []
+    for more in ([], ["--output", 1], ["--overhead", "5,0.6"]):
+        main([str(argument) for argument in ["deepseek-v3", "--price", 2, "--context", 8192, *more]])
+        said.append(capsys.readouterr().out)
+    assert "a request of 8,192 prompt and 1,024 output tokens" in said[0] and "\n  at least, where" in said[0]
+    assert "8,192 prompt and 1 output token (" in said[1] and "at least, where" not in said[2]
+
+
+@pytest.mark.parametrize("argv, last", [
+    (["deepseek-v3", "--gpus", 7], "No layout over 7 GPUs is legal; try 4 or 8."),
+    (["mixtral-8x7b", "--gpus", 11, "--link", "nvlink4", "--network", "ib-ndr"], "try 7 or 8."),
+    (["deepseek-v3", "--device", "h100"], "No layout holds the weights and a sequence."),
+    (["mixtral-8x7b", "--gpus", 1, "--batch", 40], "No layout holds the weights and 40 sequences."),
+    (["deepseek-v3", "--tpot-ms", 0.5], "No layout gives a sequence a token in 0.5 ms."),
+    (["deepseek-v3", "--batch", 9, "--tpot-ms", 2.5], "No layout gives 9 sequences a token in 2.5 ms."),
+])
+def test_where_no_layout_answers_the_last_line_says_so(rows, argv, last):
+    text, numbers = rows(*argv)
+    assert text.splitlines()[-1].endswith(last) and numbers["total", ""] > 0
+
+
+@pytest.mark.parametrize("gpus", [6, 7, 12, 30])
+def test_the_numbers_of_gpus_that_are_proposed_have_a_layout(rows, gpus):
+    proposed = re.findall(r"\d+", rows("deepseek-v3", "--gpus", gpus)[0].splitlines()[-1].partition(" try ")[2])
+    assert len(proposed) == 2 and not any(
+        all(row.problems for row in plan(V3, H200, int(other), context=0)) for other in proposed)
+
+
+def test_one_thing_is_not_called_several(rows):
+    text, _ = rows("mixtral-8x7b", "--gpus", 1, "--batch", 2, "--context", 1)
+    assert "1 token cached" in text
+    assert "no more than 1 sequence fits" in rows("mixtral-8x7b", "--gpus", 1, "--batch", 2, "--context", 300_000)[0]
+    for argv in (["--batch", 1, "--context", 1, "--price", 2, "--output", 1], ["--batch", 2, "--context", 300_000]):
+        assert not re.search(r"\b1 (tokens|layers|sequences|GPUs)\b", rows("mixtral-8x7b", "--gpus", 1, *argv)[0])
+
+
+def test_numbers_of_a_row_never_run_together(capsys):
+    main(["deepseek-v3", "--context", "1", "--tpot-ms", "1000"])
+    assert not re.search(r"[A-Z]+\d+,\d{3},\d{3}", capsys.readouterr().out)
 
 
 def test_a_device_without_a_published_peak_has_no_plan(capsys):
@@ -283,6 +325,7 @@ def test_the_list_names_every_model_device_and_link(capsys):
     (["jamba", "--overhead", "3"], "--overhead must be two numbers, T0_MS,EFFICIENCY, got '3'"),
     (["jamba", "--overhead", "3,0"], "efficiency of overhead must be above 0 and at most 1, got 0"),
     (["jamba", "--prompt", 0], "prompt must be whole and at least 1, got 0"),
+    (["jamba", "--output", 0], "output must be whole and at least 1, got 0"),
     (["jamba", "--chunk", 0], "chunk must be whole and at least 1, got 0"),
     (["jamba", "--weight-block", 0], "weight_block must be whole and at least 1, got 0"),
     (["jamba", "--link", "nvlink9"], "'nvlink9' is not a known link; did you mean nvlink"),

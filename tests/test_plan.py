@@ -7,7 +7,15 @@ from moe_lib.exchange import link_time
 from moe_lib.hardware import DEVICES, LINKS
 from moe_lib.layouts import Layout, layouts
 from moe_lib.models import CATALOG, dense_twin, from_counts
-from moe_lib.plan import cost_per_million_tokens, moe_or_dense, plan, pools, time_per_token, time_to_first_token
+from moe_lib.plan import (
+    cost_per_million_tokens,
+    cost_per_request,
+    moe_or_dense,
+    plan,
+    pools,
+    time_per_token,
+    time_to_first_token,
+)
 from moe_lib.roofline import step_time
 from moe_lib.steps import decode_step, prefill
 
@@ -85,8 +93,9 @@ def test_a_node_must_hold_a_tensor_parallel_group_only_where_links_are_counted()
 
 
 def test_a_target_that_no_batch_meets_leaves_no_tokens_at_any_price():
-    for row in v3(tpot=1e-6, price_per_hour=2):
-        assert row.batch == 0 and row.tokens_per_s_per_gpu == 0 and row.cost_per_million_tokens == np.inf
+    for row in v3(tpot=1e-6, price_per_hour=2, output=1):
+        assert row.batch == 0 and row.tokens_per_s_per_gpu == 0
+        assert row.cost_per_million_tokens == row.cost_per_request == np.inf
         assert row.tpot > 1e-6 and row.fits
 
 
@@ -107,6 +116,36 @@ def test_without_a_price_there_is_no_cost_and_for_nothing_it_is_nothing():
 def test_models_of_every_kind_are_planned(model, num_gpus):
     for row in plan(model, H200, num_gpus, context=4096, batch=8, usable_bytes=5e12):
         assert row.fits and 0 < row.tpot < 1 and 0 < row.ttft < 10 and row.tokens_per_s_per_gpu > 0
+
+
+def test_a_request_is_paid_for_its_prompt_and_its_answer():
+    best = v3(context=8192, tpot=0.028, price_per_hour=2, output=1024)[0]
+    gpu_seconds = 8192 / best.prefill_tokens_per_s_per_gpu + 1024 / best.tokens_per_s_per_gpu
+    assert best.cost_per_request == pytest.approx(gpu_seconds * 2 / 3600)
+    assert best.cost_per_million_tokens == pytest.approx(1e6 * best.cost_per_request / 1024)
+    alone = v3(context=8192, tpot=0.028, price_per_hour=2)[0]
+    assert (round(alone.cost_per_million_tokens, 2), round(best.cost_per_million_tokens, 2)) == (0.25, 0.45)
+    assert np.isnan(alone.cost_per_request) and np.isnan(v3(output=1024)[0].cost_per_million_tokens)
+
+
+@given(models, st.integers(1, 50_000), st.integers(1, 10_000), st.floats(0.01, 100))
+def test_what_a_request_costs_lies_between_its_answer_and_all_tokens_at_the_dearer_rate(model, prompt, output, price):
+    row, = plan(model, H200, 1, context=prompt, batch=8, output=output, price_per_hour=price)
+    answer = output / row.tokens_per_s_per_gpu * price / 3600
+    slowest = min(row.tokens_per_s_per_gpu, row.prefill_tokens_per_s_per_gpu)
+    assert answer < row.cost_per_request <= (prompt + output) / slowest * price / 3600 * (1 + 1e-9)
+
+
+def test_a_day_of_published_production_costs_as_much_as_the_two_rates_of_its_nodes_say():
+    """608 and 168 billion tokens, 73,700 and 14,800 tokens/s of a node, 87,072 dollars: DeepSeek's overview."""
+    assert cost_per_request(608e9, 168e9, 73_700 / 8, 14_800 / 8, 2) == pytest.approx(87_072, rel=0.001)
+
+
+@given(st.floats(0, 1), st.floats(0.1, 10))
+def test_a_request_a_second_costs_what_its_two_pools_cost(cached, price):
+    need = pools(V3, 1, 4096, 512, 4000, 1500, cached=cached)
+    per_hour = (need.prefill_gpus + need.decode_gpus) * price
+    assert cost_per_request(4096, 512, 4000, 1500, price, cached=cached) == pytest.approx(per_hour / 3600)
 
 
 def test_a_smaller_target_never_brings_more_tokens():
@@ -185,6 +224,7 @@ def test_huge_pools_do_not_overflow():
     (lambda: v3(overhead=(0, 0)), "efficiency of overhead must be above 0 and at most 1, got 0"),
     (lambda: v3(dtype="fp4"), "dtype must be one of bf16, fp8 on h200, got 'fp4'"),
     (lambda: v3(prompt=0), "prompt must be whole and at least 1, got 0"),
+    (lambda: v3(output=0), "output must be whole and at least 1, got 0"),
     (lambda: v3(chunk=0), "chunk must be whole and at least 1, got 0"),
     (lambda: v3(weight_block=-1), "weight_block must be whole and at least 1, got -1"),
     (lambda: v3(link=NVLINK, gpus_per_node=0), "gpus_per_node must be whole and at least 1, got 0"),
@@ -195,6 +235,8 @@ def test_huge_pools_do_not_overflow():
     (lambda: time_to_first_token(V3, 0, Layout(), H200), "tokens must be whole and at least 1, got 0"),
     (lambda: cost_per_million_tokens(0, 2), "tokens_per_s must be above 0, got 0"),
     (lambda: cost_per_million_tokens(1, None), "price_per_hour must be a number"),
+    (lambda: cost_per_request(1, 1, 1, 0, 2), "tokens_per_s_per_gpu must be above 0, got 0"),
+    (lambda: cost_per_request(1, 1, 1, 1, -2), "price_per_hour must be at least 0, got -2"),
     (lambda: moe_or_dense(V3, LLAMA, H200, 0, 64), "num_gpus must be at least 1, got 0"),
     (lambda: moe_or_dense(V3, LLAMA, H200, 8, 0), "batch must be above 0, got 0"),
     (lambda: moe_or_dense(V3, LLAMA, H200, 8, 64, context=[1, 2]), "context must be one number"),
