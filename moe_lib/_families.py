@@ -106,11 +106,13 @@ def _gqa(s, qkv_bias=False, out_bias=False):
 
 
 def _mla(s, q_rank, kv_rank, nope, rope, value, bias):
-    """Latent attention: queries (compressed where q_rank is given), keys and values out of one shared entry."""
-    query = s.heads * (nope + rope)
-    queries = _linear(s.d, q_rank, bias) + q_rank * query if q_rank else s.d * query
-    keys_values = _linear(s.d, kv_rank + rope, bias) + kv_rank * s.heads * (nope + value)
-    return queries + keys_values + _linear(s.heads * value, s.d, bias)
+    """(parameters, those of the down projections) of latent attention: keys and values out of one shared entry.
+
+    Queries are compressed where q_rank is given.
+    """
+    down = (_linear(s.d, q_rank, bias) if q_rank else 0) + _linear(s.d, kv_rank + rope, bias)
+    up = (q_rank or s.d) * s.heads * (nope + rope) + kv_rank * s.heads * (nope + value)
+    return down + up + _linear(s.heads * value, s.d, bias), down
 
 
 def _mamba(d, inner, rank, state, kernel, conv_bias, proj_bias):
@@ -167,8 +169,9 @@ def _group_limit(c, groups, kept):
 
 def _facts(c, s, *, attention, caches, norms, moe_layers=0, width=0, experts=None, expert_bias=False, router_bias=False,
            shared=0, num_shared=0, dense_key="intermediate_size", dense_bias=False, head_bias=False, group_limit=None,
-           state=0):
-    """Fields of the record. `width` of an expert; `shared` parameters of a layer; `dense_key` width of dense layers."""
+           state=0, copied=None):
+    """Fields of the record. `width` of an expert; `shared` parameters of a layer; `dense_key` width of dense layers;
+    `copied` parameters by part, beside routers and norms."""
     tied, dense_layers = c.flag("tie_word_embeddings"), s.layers - moe_layers
     experts = (experts or _experts(c)) if moe_layers else (1, 1)
     counted = {
@@ -186,8 +189,8 @@ def _facts(c, s, *, attention, caches, norms, moe_layers=0, width=0, experts=Non
         "num_layers": s.layers, "num_moe_layers": moe_layers, "num_experts": experts[0], "top_k": experts[1],
         "num_shared_experts": num_shared if moe_layers else 0, "d_model": s.d, "d_expert": width if moe_layers else 0,
         "num_heads": s.heads, "num_kv_heads": s.kv_heads, "group_limit": group_limit if moe_layers else None,
-        "tied_embeddings": tied, "parts": counted, "caches": caches, "state_bytes_per_sequence": state,
-        "notes": " ".join(_notes(c, s, caches)),
+        "tied_embeddings": tied, "parts": counted, "copied": copied, "caches": caches,
+        "state_bytes_per_sequence": state, "notes": " ".join(_notes(c, s, caches)),
     }
 
 
@@ -332,13 +335,13 @@ def _deepseek_v3(c, first_dense=3, shared=1, mlp_bias=False, grouped=True, group
     q_rank, kv_rank = c.nullable("q_lora_rank", 1536), c.integer("kv_lora_rank", default=512)
     nope, rope = c.integer("qk_nope_head_dim", default=128), c.integer("qk_rope_head_dim", default=64)
     value = c.integer("v_head_dim", default=128)
-    attention = _mla(s, q_rank, kv_rank, nope, rope, value, c.flag("attention_bias"))
+    attention, down = _mla(s, q_rank, kv_rank, nope, rope, value, c.flag("attention_bias"))
     cache = {"num_layers": s.layers, "values_per_token": kv_rank + rope,
              "flops_per_token": 2 * s.heads * (2 * kv_rank + rope),
              "expanded_flops_per_token": 2 * s.heads * (nope + rope + value),
              "expansion_flops": 2 * kv_rank * s.heads * (nope + value)}
     width, num_shared = c.integer("moe_intermediate_size"), c.nullable("n_shared_experts", shared, 0) or 0
-    return _facts(c, s, attention=s.layers * attention, caches=[cache],
+    return _facts(c, s, attention=s.layers * attention, copied={"attention": s.layers * down}, caches=[cache],
                   norms=(2 * s.layers + 1) * s.d + s.layers * (kv_rank + (q_rank or 0)),
                   moe_layers=_after_dense(c, s.layers, first_dense), width=width, dense_bias=mlp_bias,
                   shared=_ffn(s.d, num_shared * width, mlp_bias) if num_shared else 0, num_shared=num_shared,

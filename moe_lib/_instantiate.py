@@ -22,6 +22,7 @@ PARTS = (  # the first pattern that is found in a parameter's name decides; what
     ("attention", r"\.(self_attn|attn|self_attention|attention|linear_attn|mamba|conv|mixer)\."),
     ("dense_ffn", r"\.(mlp|mlps|feed_forward|ffn)\."),
 )
+COPIED = r"\.(q_a_proj|kv_a_proj_with_mqa|indexer)\."  # of attention, where a tensor-parallel group divides the rest
 NOT_SIZES = ("architectures", "auto_map", "quantization_config", "torch_dtype", "dtype", "attn_implementation",
              "experts_implementation", "per_layer_config")
 SPELLINGS = {  # keys that must be there: a class fills in its own sizes for those that are not
@@ -126,10 +127,11 @@ def _count(model, config, c, sizes):
     embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
     ends = {id(each): part for part, module in (("head", head), ("embedding", embedding)) if module is not None
             for each in module.parameters()}  # one that is both is the embedding
-    parts, others = {}, set()
+    parts, others, copied = {}, set(), 0
     for name, parameter in parameters.items():
         part = ends.get(id(parameter)) or _part(name)
         parts[part] = parts.get(part, 0) + parameter.numel()
+        copied += parameter.numel() if part == "attention" and re.search(COPIED, name) else 0
         if part in ("other", "left out"):
             others.add((part, re.sub(r"\.\d+\.", ".*.", name)))
     left_out = parts.pop("left out", 0)
@@ -141,7 +143,8 @@ def _count(model, config, c, sizes):
         "num_kv_heads": _kv_heads(parameters, config, sizes["heads"]),
         "tied_embeddings": head is None or head.weight is embedding.weight,
         "num_shared_experts": _shared(config) if parts.get("shared_experts") else 0,
-        "parts": parts, "caches": caches, "notes": " ".join(_notes(model, text_only, others, left_out, caches)),
+        "parts": parts, "copied": {"attention": copied}, "caches": caches,
+        "notes": " ".join(_notes(model, text_only, others, left_out, caches)),
     } | experts
 
 

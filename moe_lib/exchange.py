@@ -174,14 +174,49 @@ def all_to_all_time(num_bytes, latency, bandwidth):
     return transfer_time(num_bytes, bandwidth, latency)
 
 
+def all_reduce_bytes(d_model, tokens, num_gpus, *, value_bytes=2, in_switch=False):
+    """Bytes that each GPU sends, and gets, when num_gpus GPUs add up what each has for `tokens` tokens.
+
+    A ring, or any algorithm of sends from GPU to GPU, moves 2 (n - 1)/n messages of tokens x d_model values: each GPU
+    adds up an n-th of them and hands it on. A switch that adds itself takes one message from each GPU, and moves an
+    n-th more where the GPUs tell it what to add: (n + 1)/n. That is less from four GPUs on.
+
+    Parameters
+    ----------
+    d_model, tokens : array_like
+    num_gpus : int
+    value_bytes : float
+    in_switch : bool
+        NVLink SHARP, which NCCL calls NVLS.
+
+    Raises
+    ------
+    ValueError
+        If num_gpus is no whole number from 1 up, d_model is below 1 or another argument is negative.
+
+    Notes
+    -----
+    Source: notebook 07, eq. 7.6. The counts are those of NVIDIA's nccl-tests (doc/PERFORMANCE.md) and of NCCL's author
+    (NVIDIA/nccl#1506).
+
+    >>> for in_switch in False, True:
+    ...     print(f"{all_reduce_bytes(7168, 256, 8, in_switch=in_switch) / (7168 * 256 * 2):.3f} messages")
+    1.750 messages
+    1.125 messages
+    """
+    n = whole_number("num_gpus", num_gpus, 1)
+    message = (require("d_model", d_model, 1) * require("tokens", tokens, 0) * require("value_bytes", value_bytes, 0))
+    return message * (0.0 if n == 1 else (n + 1) / n if in_switch else 2 * (n - 1) / n)
+
+
 def link_time(model, batch, layout, link, *, network=None, gpus_per_node=GPUS_PER_NODE, once="gpu", group_limit=None,
-              dispatch_bytes=1, combine_bytes=2):
+              dispatch_bytes=1, combine_bytes=2, in_switch=False):
     """Seconds that a decode step's exchanges take on one GPU, all layers, none hidden.
 
-    Attention split over attention_tp GPUs ends each layer in an all-reduce, of which a GPU sends 2 (n - 1)/n. Experts
-    spread over copies of the attention (attention_dp above 1) need a dispatch and a combine in each MoE layer, of the
-    B / P tokens of a GPU, to every part of an expert; with one copy they end in an all-reduce too. Links within and
-    across nodes work at the same time.
+    Attention split over attention_tp GPUs ends each layer in an all-reduce, and so does a dense feed-forward block.
+    Experts spread over copies of the attention (attention_dp above 1) need a dispatch and a combine in each MoE layer,
+    of the B / P tokens of a GPU, to every part of an expert; with one copy they end in an all-reduce too. Links within
+    and across nodes work at the same time.
 
     Parameters
     ----------
@@ -189,8 +224,8 @@ def link_time(model, batch, layout, link, *, network=None, gpus_per_node=GPUS_PE
         As `rank_step`.
     link, network : Link
         Within a node and between nodes; network may be None if a node holds all GPUs.
-    gpus_per_node, once, group_limit, dispatch_bytes, combine_bytes
-        As `copies_sent`, `all_to_all_bytes`. An all-reduce moves combine_bytes a value.
+    gpus_per_node, once, group_limit, dispatch_bytes, combine_bytes, in_switch
+        As `copies_sent`, `all_to_all_bytes`, `all_reduce_bytes`. An all-reduce moves combine_bytes a value.
 
     Raises
     ------
@@ -199,16 +234,18 @@ def link_time(model, batch, layout, link, *, network=None, gpus_per_node=GPUS_PE
 
     Notes
     -----
-    Source: notebook 07, eq. 7.6. Latencies count once an exchange where published.
+    Source: notebook 07, eq. 7.7. A link's latency counts once an exchange where it is published; for NVLink but the
+    H800's it is not, so few tokens take longer than this says. The embedding's all-reduce is left out.
 
     >>> from moe_lib.hardware import LINKS
     >>> from moe_lib.layouts import Layout
     >>> from moe_lib.models import CATALOG
     >>> for layout in Layout.parse("TP8"), Layout.parse("DP8+EP8"):
-    ...     seconds = link_time(CATALOG["deepseek-v3"], 256, layout, LINKS["nvlink4"])
-    ...     print(layout, f"{seconds * 1e3:.2f} ms")
-    TP8 1.74 ms
-    DP8+EP8 0.42 ms
+    ...     ms = [1e3 * link_time(CATALOG["deepseek-v3"], 256, layout, LINKS["nvlink4"], in_switch=in_switch)
+    ...           for in_switch in (False, True)]
+    ...     print(layout, *np.round(ms, 2), "ms")
+    TP8 1.74 1.12 ms
+    DP8+EP8 0.42 0.42 ms
     """
     in_node = min(whole_number("gpus_per_node", gpus_per_node, 1), layout.num_gpus)
     if in_node < layout.num_gpus and network is None:
@@ -221,7 +258,8 @@ def link_time(model, batch, layout, link, *, network=None, gpus_per_node=GPUS_PE
     def all_reduce(num_gpus, tokens):
         if num_gpus == 1:
             return 0.0 * tokens
-        return _exchange(2 * (num_gpus - 1) / num_gpus * tokens * d * combine_bytes, link)
+        return _exchange(
+            all_reduce_bytes(d, tokens, num_gpus, value_bytes=combine_bytes, in_switch=in_switch), link)
 
     here = batch / layout.attention_dp
     seconds = model.num_layers * all_reduce(layout.attention_tp, here)  # after attention
@@ -259,7 +297,8 @@ def two_batch_times(model, batch, layout, device, dtype, link_seconds, **step):
 
     Notes
     -----
-    Source: notebook 07, eq. 7.7.
+    Source: notebook 07, eq. 7.8. Left out: each half launches every kernel again, and computes tiles of some 64 rows
+    that it fills half as well. So small halves gain less, or lose more, than this says.
 
     >>> from moe_lib.hardware import DEVICES, LINKS
     >>> from moe_lib.layouts import Layout

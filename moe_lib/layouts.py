@@ -10,7 +10,7 @@ import numpy as np
 
 from ._arguments import require, whole_number
 from ._show import table
-from .steps import decode_step, most_sequences, part_bytes, prefill, weights_read
+from .steps import bytes_per_weight, decode_step, most_sequences, part_bytes, prefill, weights_read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +20,9 @@ class Layout:
     Attributes
     ----------
     attention_tp, attention_dp : int
-        Everything but the routed experts: split over attention_tp GPUs, copied attention_dp times. Each copy serves its
-        own sequences.
+        Everything but the routed experts, embedding, head, dense layers and shared experts too: split over attention_tp
+        GPUs, copied attention_dp times. Each copy serves its own sequences. What servers copy to every GPU of a group
+        is copied here (`MoEModel.copied`).
     expert_tp, expert_parallel : int
         Routed experts: each split over expert_tp GPUs, the experts spread over expert_parallel groups of them.
 
@@ -199,19 +200,20 @@ def rank_resident_bytes(model, layout, *, weight_bytes=None, context=0, sequence
 
     Notes
     -----
-    Source: notebook 07, eq. 7.1.
+    Source: notebook 07, eq. 7.1. Left out: key and value projections that a group copies where it has more GPUs than
+    key-value heads, and servers that keep the head or dense layers divided while they copy the attention.
 
     >>> from moe_lib.models import CATALOG
     >>> for layout in Layout.parse("TP8"), Layout.parse("DP8+EP8"):
     ...     print(layout, f"{rank_resident_bytes(CATALOG['deepseek-v3'], layout, weight_bytes=1) / 1e9:.1f} GB")
-    TP8 83.9 GB
+    TP8 84.8 GB
     DP8+EP8 98.9 GB
     """
     sizes = part_bytes(model, weight_bytes)
     routed = sizes.pop("routed_experts")
     one = model.kv_bytes_per_sequence(context, kv_bytes) + model.state_bytes_per_sequence
     here = np.ceil(require("sequences", sequences, 0) / layout.attention_dp)
-    weights = sum(sizes.values()) / layout.attention_tp + routed / layout.num_gpus
+    weights = _always_here(model, weight_bytes, layout, sum(sizes.values())) + routed / layout.num_gpus
     return (weights + here * cache_share(model, layout) * one)[()]
 
 
@@ -223,7 +225,7 @@ def layout_sequences(model, layout, usable_bytes, *, weight_bytes=None, context=
     >>> from moe_lib.models import CATALOG
     >>> for layout in Layout.parse("TP8"), Layout.parse("DP8+EP8"):
     ...     print(layout_sequences(CATALOG["deepseek-v3"], layout, 126.9e9, weight_bytes=1, context=8192))
-    74.0
+    73.0
     384.0
     """
     model.known_caches()  # where they are not, no number of sequences can be said
@@ -236,8 +238,9 @@ def layout_sequences(model, layout, usable_bytes, *, weight_bytes=None, context=
 def rank_step(model, batch, layout, *, weight_bytes=None, context=0, kv_bytes=2, inclusion=None):
     """Ledger of one GPU in a decode step, work spread evenly: what it reads and computes.
 
-    Everything but the routed experts is split by attention_tp and serves B / attention_dp sequences. The routed experts
-    that the **whole** batch touches are spread over all GPUs, whether by width or by expert.
+    Everything but the routed experts is split by attention_tp, less what servers copy, and serves B / attention_dp
+    sequences. The routed experts that the **whole** batch touches are spread over all GPUs, whether by width or by
+    expert.
 
     Parameters
     ----------
@@ -265,7 +268,7 @@ def rank_step(model, batch, layout, *, weight_bytes=None, context=0, kv_bytes=2,
     >>> for layout in Layout.parse("TP8"), Layout.parse("DP8+EP8"):
     ...     step = rank_step(CATALOG["deepseek-v3"], 256, layout, weight_bytes=1, context=4096)
     ...     print(layout, f"{step_time(step, DEVICES['h200'], 'fp8').lower * 1e3:.1f} ms")
-    TP8 32.8 ms
+    TP8 33.0 ms
     DP8+EP8 22.3 ms
     """
     whole = decode_step(
@@ -275,7 +278,7 @@ def rank_step(model, batch, layout, *, weight_bytes=None, context=0, kv_bytes=2,
         weight_bytes_read=_weights_read(model, weight_bytes, layout, whole.share_touched),
         kv_bytes_read=whole.kv_bytes_read / layout.attention_dp * cache_share(model, layout),
         state_bytes_written=whole.state_bytes_written / layout.attention_dp * cache_share(model, layout),
-        flops=whole.flops / layout.num_gpus)
+        flops=whole.flops / layout.num_gpus + _flops_twice(model, layout, whole.batch / layout.attention_dp))
 
 
 def rank_prefill(model, tokens, layout, *, sequences=1, weight_bytes=None, **prompt):
@@ -310,7 +313,7 @@ def rank_prefill(model, tokens, layout, *, sequences=1, weight_bytes=None, **pro
     >>> for layout in Layout.parse("TP8"), Layout.parse("DP8+EP8"):
     ...     step = rank_prefill(CATALOG["deepseek-v3"], 8192, layout, weight_bytes=1)
     ...     print(layout, f"{step_time(step, DEVICES['h200'], 'fp8').lower.sum() * 1e3:.0f} ms")
-    TP8 48 ms
+    TP8 56 ms
     DP8+EP8 240 ms
     """
     whole = prefill(model, tokens, sequences=sequences, weight_bytes=weight_bytes, **prompt)
@@ -322,7 +325,8 @@ def rank_prefill(model, tokens, layout, *, sequences=1, weight_bytes=None, **pro
         kv_bytes_read=whole.kv_bytes_read * here * cache_share(model, layout),
         kv_bytes_written=whole.kv_bytes_written * here * cache_share(model, layout),
         state_bytes_written=whole.state_bytes_written * here * cache_share(model, layout),
-        flops=(whole.flops - experts) * here / layout.attention_tp + experts / layout.num_gpus)
+        flops=(whole.flops - experts) * here / layout.attention_tp + experts / layout.num_gpus
+        + _flops_twice(model, layout, whole.batch * here))
 
 
 def linear_placement(num_experts, num_gpus):
@@ -356,4 +360,16 @@ def _experts_each(num_experts, num_gpus):
 def _weights_read(model, weight_bytes, layout, share_touched):
     """Bytes of weights that one GPU reads in a step."""
     always, routed = weights_read(model, weight_bytes)
-    return always / layout.attention_tp + routed * share_touched / layout.num_gpus
+    return _always_here(model, weight_bytes, layout, always) + routed * share_touched / layout.num_gpus
+
+
+def _always_here(model, weight_bytes, layout, always):
+    """Bytes on one GPU of those `always` bytes of weights that every token uses: divided, but for what is copied."""
+    per_weight = bytes_per_weight(model, weight_bytes)
+    copied = sum(count * per_weight[part] for part, count in model.copied)
+    return copied + (always - copied) / layout.attention_tp
+
+
+def _flops_twice(model, layout, tokens):
+    """FLOP of copied weights for `tokens` tokens, less the part that dividing them by attention_tp leaves."""
+    return 2 * sum(count for _, count in model.copied) * tokens * (1 - 1 / layout.attention_tp)

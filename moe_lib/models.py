@@ -99,6 +99,9 @@ class MoEModel:
         (groups, groups kept) of group-limited routing.
     parts : tuple of (str, int)
         Parameters by part, in the order of `PARTS`.
+    copied : tuple of (str, int)
+        Those of each part that servers copy to every GPU of a tensor-parallel group, where others are divided: routers,
+        norms, the low-rank down projections of MLA, indexers (vLLM's `ReplicatedLinear`).
     caches : tuple of Cache or None
         None: not known. Then every question about a cache or about tokens in it raises ValueError.
     state_bytes_per_sequence : float
@@ -124,6 +127,7 @@ class MoEModel:
     group_limit: tuple[int, int] | None
     tied_embeddings: bool
     parts: tuple[tuple[str, int], ...]
+    copied: tuple[tuple[str, int], ...] = ()
     caches: tuple[Cache, ...] | None
     state_bytes_per_sequence: float = 0
     released_weight_bytes: float | dict[str, float]
@@ -367,8 +371,9 @@ def from_config(config, *, family=None):
     return _record(name=name or facts["family"], source=where, **facts)
 
 
-def _record(*, parts, caches, **facts):
-    return MoEModel(parts=tuple((part, parts.get(part, 0)) for part in PARTS),
+def _record(*, parts, caches, copied=None, **facts):
+    copied = {part: parts.get(part, 0) for part in ("router", "norms")} | (copied or {})
+    return MoEModel(parts=tuple((part, parts.get(part, 0)) for part in PARTS), copied=tuple(copied.items()),
                     caches=None if caches is None else tuple(Cache(**cache) for cache in caches), **facts)
 
 

@@ -183,7 +183,7 @@ def time_per_token(model, batch, layout, device, *, context=0, weight_bytes=None
     >>> for layout in Layout.parse("TP8"), Layout.parse("DP8+EP8"):
     ...     seconds = time_per_token(CATALOG["deepseek-v3"], 89, layout, DEVICES["h200"], context=8192, weight_bytes=1)
     ...     print(layout, f"{seconds * 1e3:.1f} ms")
-    TP8 27.1 ms
+    TP8 27.3 ms
     DP8+EP8 20.7 ms
     """
     exchange = 0 if link is None else link_time(
@@ -224,7 +224,7 @@ def time_to_first_token(model, prompt, layout, device, *, chunk=None, sequences=
     >>> for layout in Layout.parse("TP8"), Layout.parse("DP8+EP8"):
     ...     seconds = time_to_first_token(CATALOG["deepseek-v3"], 8192, layout, DEVICES["h200"], weight_bytes=1)
     ...     print(layout, f"{seconds * 1e3:.0f} ms")
-    TP8 48 ms
+    TP8 55 ms
     DP8+EP8 232 ms
     """
     step = rank_prefill(model, prompt, layout, chunk=chunk, sequences=sequences, weight_bytes=weight_bytes,

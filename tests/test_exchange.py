@@ -4,6 +4,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from moe_lib.exchange import (
+    all_reduce_bytes,
     all_to_all_bytes,
     all_to_all_time,
     copies_sent,
@@ -104,6 +105,30 @@ def test_sending_once_saves_and_a_node_is_never_sent_more_than_its_gpus(cluster,
 def test_a_copy_goes_to_every_part_of_an_expert():
     split, whole = copies_sent(64, 8, 8, expert_tp=4), gpus_touched_per_token(64, 8, 2)
     assert split.within == pytest.approx(4 * whole * 7 / 8)
+
+
+@pytest.mark.parametrize("num_gpus", [2, 3, 8])
+def test_an_all_reduce_by_a_ring_of_gpus_sends_as_many_bytes(num_gpus):
+    """Piece by piece around the ring: added up in the first round, handed on in the second."""
+    values = np.random.default_rng(0).integers(100, size=(num_gpus, num_gpus))  # [GPU, piece]
+    held, every, sent = values.copy(), np.arange(num_gpus), 0
+    for step in range(2 * (num_gpus - 1)):
+        piece, to = (every - step) % num_gpus, (every + 1) % num_gpus
+        moved, sent = held[every, piece], sent + 1 / num_gpus
+        held[to, piece] = moved + (held[to, piece] if step < num_gpus - 1 else 0)
+    assert (held == values.sum(axis=0)).all()
+    assert all_reduce_bytes(7168, 256, num_gpus) == pytest.approx(sent * 7168 * 256 * 2)
+
+
+def test_a_switch_that_adds_moves_a_message_and_an_eighth_between_eight_gpus():
+    ring, switch = (all_reduce_bytes(7168, 256, 8, in_switch=of) / (7168 * 256 * 2) for of in (False, True))
+    assert (ring, switch) == (1.75, 1.125)
+    assert all_reduce_bytes(7168, 256, 1) == all_reduce_bytes(7168, 256, 1, in_switch=True) == 0
+
+
+def test_an_exchange_of_256_sequences_costs_splitting_more_than_spreading():
+    ms = [1e3 * link_time(V3, 256, layout, NVLINK, in_switch=of) for of in (False, True) for layout in (TP8, DP8)]
+    assert np.round(ms, 2).tolist() == [1.74, 0.42, 1.12, 0.42]
 
 
 def test_two_all_reduces_a_layer_are_all_that_tensor_parallelism_sends():
