@@ -22,7 +22,7 @@ names                                                                       answ
 `plan` `moe_or_dense` `cost_per_million_tokens`                             What should I run, at which cost?
 =========================================================================== ====================================
 
-`moe.CATALOG`, `moe.DEVICES` and `moe.LINKS` take a name in any case, and so does every `model`, `device` and `link`.
+`moe.CATALOG`, `moe.DEVICES` and `moe.LINKS` take a name in any case, and so do the arguments model, device and link.
 """
 
 from importlib import import_module

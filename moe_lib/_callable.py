@@ -1,5 +1,6 @@
 """A module that can be called, where it shares its name with its chief function."""
 
+import inspect
 import sys
 from types import ModuleType
 
@@ -13,9 +14,10 @@ def make_callable(module, function):
         Its full name.
     function : callable
 
-    >>> make_callable("moe_lib._callable", len)
-    >>> sys.modules["moe_lib._callable"]("four")
+    >>> make_callable(__name__, abs)
+    >>> sys.modules[__name__](-4)
     4
     """
-    kind = type("CallableModule", (ModuleType,), {"__call__": staticmethod(function)})
-    sys.modules[module].__class__ = kind
+    called = sys.modules[module]
+    called.__class__ = type("CallableModule", (ModuleType,), {"__call__": staticmethod(function)})
+    called.__signature__ = inspect.signature(function)  # what editors show

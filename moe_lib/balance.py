@@ -10,6 +10,7 @@ import numpy as np
 
 from ._arguments import require, whole_number
 from ._callable import make_callable
+from ._show import number
 from .layouts import linear_placement
 from .offload import expert_bytes
 from .routing import top_k_of
@@ -34,6 +35,11 @@ class Placement(NamedTuple):
     expert_of_slot: np.ndarray
     max_over_mean: np.ndarray
     lower_bound: np.ndarray
+
+    def __repr__(self):
+        layers, slots = self.expert_of_slot.shape
+        return (f"Placement({layers} x {slots} slots, max over mean {number(self.max_over_mean)}, "
+                f"at least {number(self.lower_bound)})")
 
 
 def balance(loads, num_gpus, num_slots, *, num_nodes=1, num_groups=1):
@@ -118,7 +124,7 @@ def copies_of(expert_of_slot, num_experts):
     """
     E = whole_number("num_experts", num_experts, 1)
     held = _layers("expert_of_slot", expert_of_slot)
-    held = require("expert_of_slot", held, 0, E - 1, whole=True).astype(int)
+    held = require("expert_of_slot", held, 0, E - 1, whole=True).astype(np.int64)
     counted = (np.arange(len(held))[:, None] * E + held).ravel()
     return np.bincount(counted, minlength=len(held) * E).reshape(len(held), E)
 
@@ -260,7 +266,7 @@ def _copies(expert_of_slot, loads):
 
 def _by_gpu(of_expert, expert_of_slot, num_gpus):
     """Sum [L, P] over the slots of a GPU of what each [L, E] slot's expert brings."""
-    held = np.atleast_2d(expert_of_slot).astype(int)
+    held = np.atleast_2d(expert_of_slot).astype(np.int64)
     linear_placement(held.shape[1], num_gpus)  # slots divide over the GPUs
     held = np.broadcast_to(held, (len(of_expert), held.shape[1]))
     return np.take_along_axis(of_expert, held, axis=1).reshape(len(held), num_gpus, -1).sum(axis=2)

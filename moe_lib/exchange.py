@@ -10,8 +10,9 @@ import numpy as np
 
 from ._arguments import require, whole_number
 from ._show import number
-from .hardware import GPUS_PER_NODE
-from .layouts import rank_step
+from .hardware import GPUS_PER_NODE, find_link
+from .layouts import find_layout, rank_step
+from .models import find_model
 from .roofline import step_time, transfer_time
 
 SCALE_BYTES = 4  # one FP32 scale for a block of FP8 values
@@ -53,7 +54,7 @@ def gpus_touched_per_token(num_experts, top_k, num_gpus, *, group_limit=None):
     group_limit = np.array((1, 1) if group_limit is None else require("group_limit", group_limit, 1, whole=True))
     if group_limit.shape != (2,):
         raise ValueError(f"group_limit must be two numbers, groups and groups kept, got {group_limit}")
-    groups, kept = group_limit.astype(int).tolist()
+    groups, kept = group_limit.astype(np.int64).tolist()
     require("groups kept", kept, 1, groups)
     for name, count in {"num_gpus": P, "groups": groups}.items():
         if E % count:
@@ -247,6 +248,8 @@ def link_time(model, batch, layout, link, *, network=None, gpus_per_node=GPUS_PE
     TP8 1.74 1.12 ms
     DP8+EP8 0.42 0.42 ms
     """
+    model, layout, link = find_model(model), find_layout(layout), find_link(link)
+    network = None if network is None else find_link(network)
     in_node = min(whole_number("gpus_per_node", gpus_per_node, 1), layout.num_gpus)
     if in_node < layout.num_gpus and network is None:
         raise ValueError(f"network must be a Link: {layout} needs more than the {in_node} GPUs of a node")

@@ -129,7 +129,7 @@ def devices_needed(num_bytes, device):
     >>> print(devices_needed(1342e9, DEVICES["h200"]))
     10
     """
-    return np.ceil(require("num_bytes", num_bytes, 0) / device.usable_bytes).astype(int)
+    return np.ceil(require("num_bytes", num_bytes, 0) / find_device(device).usable_bytes).astype(np.int64)
 
 
 def _rows(name):

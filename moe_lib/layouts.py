@@ -10,6 +10,7 @@ import numpy as np
 
 from ._arguments import require, whole_number
 from ._show import table
+from .models import find_model
 from .steps import bytes_per_weight, decode_step, most_sequences, part_bytes, prefill, weights_read
 
 
@@ -106,6 +107,20 @@ class Layout:
         return cls(**sizes)
 
 
+def find_layout(layout):
+    """A Layout as it is, or the one of that short name.
+
+    Raises
+    ------
+    ValueError
+        As `Layout.parse`.
+
+    >>> print(find_layout("dp8+ep8").attention_dp)
+    8
+    """
+    return layout if isinstance(layout, Layout) else Layout.parse(layout)
+
+
 def layouts(model, num_gpus):
     """Every way to spread a model over num_gpus, the illegal ones too (`problems` says why).
 
@@ -118,7 +133,7 @@ def layouts(model, num_gpus):
     >>> print(*layouts(CATALOG["mixtral-8x7b"], 2))
     TP2 TP2+EP2 DP2+TP2 DP2+EP2
     """
-    num_gpus = whole_number("num_gpus", num_gpus, 1)
+    model, num_gpus = find_model(model), whole_number("num_gpus", num_gpus, 1)
     sizes = [size for size in range(num_gpus, 0, -1) if num_gpus % size == 0]
     if model.num_moe_layers == 0:  # no experts to spread
         return [Layout(attention_tp=tp, attention_dp=num_gpus // tp, expert_tp=num_gpus) for tp in sizes]
@@ -148,6 +163,7 @@ def problems(model, layout, *, weight_block=None, gpus_per_node=None):
     >>> print(*problems(CATALOG["qwen3-235b-a22b"], Layout.parse("TP8"), weight_block=128))
     experts: a width of 1,536 over 8 GPUs leaves 192 each, no whole blocks of 128
     """
+    model, layout = find_model(model), find_layout(layout)
     tp, heads, kv_heads = layout.attention_tp, model.num_heads, model.num_kv_heads
     for name, value in ("weight_block", weight_block), ("gpus_per_node", gpus_per_node):
         require(name, 1 if value is None else value, 1, whole=True, one=True)
@@ -185,6 +201,7 @@ def cache_share(model, layout):
     qwen3-235b-a22b 0.25
     mixtral-8x7b 0.125
     """
+    model, layout = find_model(model), find_layout(layout)
     return 1 / min(layout.attention_tp, max(model.num_kv_heads, 1))
 
 
@@ -209,6 +226,7 @@ def rank_resident_bytes(model, layout, *, weight_bytes=None, context=0, sequence
     TP8 84.8 GB
     DP8+EP8 98.9 GB
     """
+    model, layout = find_model(model), find_layout(layout)
     sizes = part_bytes(model, weight_bytes)
     routed = sizes.pop("routed_experts")
     one = model.kv_bytes_per_sequence(context, kv_bytes) + model.state_bytes_per_sequence
@@ -228,6 +246,7 @@ def layout_sequences(model, layout, usable_bytes, *, weight_bytes=None, context=
     73.0
     384.0
     """
+    model, layout = find_model(model), find_layout(layout)
     model.known_caches()  # where they are not, no number of sequences can be said
     weights = rank_resident_bytes(model, layout, weight_bytes=weight_bytes)
     one = rank_resident_bytes(model, layout, weight_bytes=weight_bytes, context=context, sequences=1, kv_bytes=kv_bytes)
@@ -271,6 +290,7 @@ def rank_step(model, batch, layout, *, weight_bytes=None, context=0, kv_bytes=2,
     TP8 33.0 ms
     DP8+EP8 22.3 ms
     """
+    model, layout = find_model(model), find_layout(layout)
     whole = decode_step(
         model, batch, weight_bytes=weight_bytes, context=context, kv_bytes=kv_bytes, inclusion=inclusion)
     return replace(
@@ -316,6 +336,7 @@ def rank_prefill(model, tokens, layout, *, sequences=1, weight_bytes=None, **pro
     TP8 56 ms
     DP8+EP8 240 ms
     """
+    model, layout = find_model(model), find_layout(layout)
     whole = prefill(model, tokens, sequences=sequences, weight_bytes=weight_bytes, **prompt)
     here = np.ceil(sequences / layout.attention_dp) / sequences
     experts = 2 * model.top_k * model.expert_params_all_layers * whole.batch

@@ -9,9 +9,11 @@ import numpy as np
 
 from ._arguments import ABOVE_ZERO, require, whole_number
 from ._callable import make_callable
+from ._show import grid, number
 from .exchange import link_time
-from .hardware import GPUS_PER_NODE
-from .layouts import Layout, layout_sequences, layouts, problems, rank_prefill, rank_step
+from .hardware import GPUS_PER_NODE, find_device
+from .layouts import Layout, find_layout, layout_sequences, layouts, problems, rank_prefill, rank_step
+from .models import find_model
 from .roofline import step_time
 from .steps import bytes_per_weight, decode_step
 
@@ -55,6 +57,42 @@ class Row(NamedTuple):
     cost_per_million_tokens: float
     cost_per_request: float
 
+    def __repr__(self):
+        return f"Row({self.layout}: {self.said()})"
+
+    def said(self):
+        """Its numbers in a line, or why it has none."""
+        if self.problems:
+            return f"illegal, {self.problems[0]}"
+        if not self.fits:
+            return f"does not fit, at most {number(self.max_sequences)} sequences"
+        return (f"batch {self.batch:,}, {number(self.tpot, 's')} a token, "
+                f"{number(self.tokens_per_s_per_gpu)} tokens/s a GPU")
+
+
+class Plan(list):
+    """Rows, best first: a list that prints its best row, and all of them as a table in a cell."""
+
+    def __repr__(self):
+        best = f"best {self[0]!r}" if self and self[0].fits and not self[0].problems else "none that is legal and fits"
+        return f"Plan(layouts: {len(self)}, {best})"
+
+    def _repr_html_(self):
+        """A line for each layout; money only where there is a price."""
+        priced = any(np.isfinite(row.cost_per_million_tokens) for row in self)
+        columns = ["layout", "sequences that fit", "batch", "time per token", "time to first token",
+                   "tokens/s a user", "tokens/s a GPU", *(["cost of 1e6 tokens"] if priced else []), "remark"]
+
+        def texts(row):
+            if row.problems or not row.fits:
+                return [row.layout, *[""] * (len(columns) - 2), row.said()]
+            cost = [number(row.cost_per_million_tokens)] if priced else []
+            return [row.layout, number(row.max_sequences), number(row.batch),
+                    *(number(seconds, "s") for seconds in (row.tpot, row.ttft)),
+                    *(number(rate) for rate in (row.tokens_per_s_per_user, row.tokens_per_s_per_gpu)), *cost, ""]
+
+        return grid("Layouts, best first", columns, map(texts, self))
+
 
 def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, weight_bytes=None, kv_bytes=2, tpot=None,
          price_per_hour=None, overhead=(0, 1), dtype=None, prompt=None, output=None, chunk=None, weight_block=None,
@@ -65,8 +103,9 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
 
     Parameters
     ----------
-    model : MoEModel
-    device : Device
+    model : MoEModel or str
+    device : Device or str
+        Or their names, as everywhere.
     num_gpus : int
     context : int
         Tokens of each sequence, prompt included, when a step is timed.
@@ -99,7 +138,8 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
 
     Returns
     -------
-    list of Row
+    Plan
+        A list of `Row`.
 
     Raises
     ------
@@ -116,6 +156,7 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
     >>> print(best.layout, best.batch, f"{best.tpot * 1e3:.1f} ms, {best.tokens_per_s_per_gpu:,.0f} tokens/s a GPU")
     DP8+EP8 504 28.0 ms, 2,253 tokens/s a GPU
     """
+    model, device = find_model(model), find_device(device)
     usable = device.usable_bytes if usable_bytes is None else require("usable_bytes", usable_bytes, 0, one=True)
     context = whole_number("context", context, 0)
     target = np.inf if tpot is None else require("tpot", tpot, ABOVE_ZERO, one=True)
@@ -147,8 +188,8 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
                    float(prefill_rate), *_costs(prompt, output, prefill_rate, rate, price))
 
     rows = [row(layout) for layout in layouts(model, num_gpus)]
-    return sorted(rows, key=lambda row: (bool(row.problems), not row.fits, -round(row.tokens_per_s_per_gpu, 6),
-                                         -row.layout.expert_parallel))
+    return Plan(sorted(rows, key=lambda row: (bool(row.problems), not row.fits, -round(row.tokens_per_s_per_gpu, 6),
+                                              -row.layout.expert_parallel)))
 
 
 def time_per_token(model, batch, layout, device, *, context=0, weight_bytes=None, kv_bytes=2, overhead=(0, 1),
@@ -186,6 +227,7 @@ def time_per_token(model, batch, layout, device, *, context=0, weight_bytes=None
     TP8 27.3 ms
     DP8+EP8 20.7 ms
     """
+    model, layout, device = find_model(model), find_layout(layout), find_device(device)
     exchange = 0 if link is None else link_time(
         model, batch, layout, link, network=network, gpus_per_node=gpus_per_node)
     step = rank_step(model, batch, layout, weight_bytes=weight_bytes, context=context, kv_bytes=kv_bytes)
@@ -227,6 +269,7 @@ def time_to_first_token(model, prompt, layout, device, *, chunk=None, sequences=
     TP8 55 ms
     DP8+EP8 232 ms
     """
+    model, device = find_model(model), find_device(device)
     step = rank_prefill(model, prompt, layout, chunk=chunk, sequences=sequences, weight_bytes=weight_bytes,
                         kv_bytes=kv_bytes, all_logits=False)
     return _seconds(step, device, dtype or implied_dtype(model, device, weight_bytes), overhead).sum()
@@ -247,6 +290,7 @@ def implied_dtype(model, device, weight_bytes=None):
     >>> print(*(implied_dtype(CATALOG["deepseek-v3"], DEVICES[slug]) for slug in ("h200", "a100-80gb")))
     fp8 bf16
     """
+    model, device = find_model(model), find_device(device)
     largest = max(model.ledger(), key=model.ledger().get)
     return device.arithmetic(bytes_per_weight(model, weight_bytes)[largest])
 
@@ -335,6 +379,10 @@ class Comparison(NamedTuple):
     time_ratio: np.ndarray
     crossings: np.ndarray
 
+    def __repr__(self):
+        equal = " and ".join(map(number, self.crossings)) or "none"
+        return f"Comparison(time ratio {number(self.time_ratio)}, 1 at batch {equal})"
+
 
 def moe_or_dense(moe, dense, device, num_gpus, batch, *, context=0, weight_bytes=None, kv_bytes=2, dtype=None):
     """Step time of a mixture over that of a dense model on the same GPUs, and where the two are equal.
@@ -373,6 +421,7 @@ def moe_or_dense(moe, dense, device, num_gpus, batch, *, context=0, weight_bytes
     """
     from scipy.optimize import brentq
 
+    moe, dense, device = find_model(moe), find_model(dense), find_device(device)
     for name, value, low in ("num_gpus", num_gpus, 1), ("context", context, 0):
         require(name, value, low, one=True)
     dtype = dtype or implied_dtype(moe, device, weight_bytes)
@@ -395,6 +444,10 @@ class Pools(NamedTuple):
     prefill_gpus: float
     decode_gpus: float
     kv_bytes_per_s: float
+
+    def __repr__(self):
+        return (f"Pools({number(self.prefill_gpus)} GPUs for prompts, {number(self.decode_gpus)} for decoding, "
+                f"{number(self.kv_bytes_per_s, 'B/s')} of cache)")
 
 
 def pools(model, requests_per_s, prompt, output, prefill_tokens_per_s_per_gpu, tokens_per_s_per_gpu, *, cached=0,
@@ -432,7 +485,7 @@ def pools(model, requests_per_s, prompt, output, prefill_tokens_per_s_per_gpu, t
     >>> print(f"{need.prefill_gpus:.1f} and {need.decode_gpus:.1f} GPUs, {need.kv_bytes_per_s / 1e9:.1f} GB/s of cache")
     10.2 and 3.4 GPUs, 2.9 GB/s of cache
     """
-    rate = 1.0 * require("requests_per_s", requests_per_s, 0)
+    model, rate = find_model(model), 1.0 * require("requests_per_s", requests_per_s, 0)
     seconds = _gpu_seconds(prompt, output, prefill_tokens_per_s_per_gpu, tokens_per_s_per_gpu, cached)
     moved = rate * (model.kv_bytes_per_sequence(prompt, kv_bytes) + model.state_bytes_per_sequence)
     return Pools(*(rate * of for of in seconds), moved)

@@ -19,7 +19,7 @@ SCHEMA = 1
 KINDS = ("measured", "third_party", "model")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Record:
     """One measurement with its provenance.
 
@@ -45,6 +45,10 @@ class Record:
     licence: str = ""
     data: dict
     schema: int = SCHEMA
+
+    def __repr__(self):
+        made = ", ".join(filter(None, (self.on, self.by, self.when)))
+        return f"Record({self.kind}: {self.what:.40}{f', {made}' if made else '':.80})"
 
     def __post_init__(self):
         if self.kind not in KINDS:

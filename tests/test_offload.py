@@ -131,3 +131,19 @@ def test_a_card_that_holds_just_the_rest_has_no_slot_and_a_byte_less_is_nan():
 def test_a_dense_model_has_no_slots():
     with pytest.raises(ValueError, match="routed experts must be at least 1"):
         expert_slots(CATALOG["llama-3.1-8b"], 1e12)
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: transfer_time(1, 0), "bandwidth must be above 0, got 0"),
+    (lambda: token_time(V3, 64e9, hit_rate=1.5), r"hit_rate must be within 0..1, got 1.5"),
+    (lambda: token_time(V3, 64e9, overlap=2), r"overlap must be within 0..1, got 2"),
+    (lambda: token_time(V3, 64e9, wasted=-1), "wasted must be at least 0, got -1"),
+    (lambda: token_time(V3, 64e9, overlap="1"), "overlap must be a number or an array of numbers, got '1'"),
+    (lambda: token_time(V3, 64e9, overlap=None), "overlap must be a number or an array of numbers, got None"),
+    *((lambda call=call: call(671, 1, 1), "model must be a MoEModel or a name of CATALOG, got 671") for call in (
+        lambda model, *_: token_time(model, 64e9), host_time, lambda model, *_: missed_bytes(model),
+        lambda model, *_: expert_bytes(model), lambda model, *_: expert_slots(model, 1e12))),
+])
+def test_bad_input_names_the_argument_and_its_range(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -53,7 +53,7 @@ SHOWN = {
     "bounds of several": moe.step_time(moe.decode_step(V3, np.arange(3)), H200),
     "plan": moe.plan(V3, H200, 8, context=8192), "row": moe.plan(V3, H200, 8, context=8192)[0],
     "ratio": moe.moe_or_dense(V3, "llama-3.1-70b", H200, 8, 64), "record": moe.records.shipped("production")[0],
-    "placement": moe.balance([[3, 1]], 2, 2), "layer": moe.measured.timed()[0].data,
+    "placement": moe.balance([[3, 1]], 2, 2), "layer": moe.measured.layers()[0],
 }  # fmt: skip
 
 
