@@ -38,7 +38,8 @@ def answers():
     v3, hybrid, spread = moe.CATALOG["deepseek-v3"], moe.CATALOG["qwen3.6-35b-a3b"], Layout.parse("DP8+EP8")
     layer = measured.layers(device="h200", framework="SGLang 0.5.10", model="deepseek-v3", dtype="bf16")[0]
     made = measured.TimedLayer(num_experts=256, top_k=8, d_model=7168, d_expert=2048, weight_bytes=2,
-                               num_tokens=[4096, 65536], latency_s=[1, 2], bytes_per_s=1e12, flops_per_s=1e15, touched=[250, 256])
+                               num_tokens=[4096, 65536], latency_s=[1, 2], bytes_per_s=1e12, flops_per_s=1e15,
+                               touched=[250, 256])
     yield v3.attention_flops(8192), v3.attention_flops([8192, 131072]), v3.chunk_attention_flops([0, 65536], 65536)
     yield v3.kv_bytes_per_sequence([131072]), hybrid.kv_bytes_read([262144])
     for model in v3, hybrid:
