@@ -131,14 +131,16 @@ def covered(panels, by_others=False):
     ----------
     panels : dict of str to dict
         Title to {"batch": [n], "lines": {name: [n] or [curves, n]}, "points": {name: [n]}}, points optional. The first
-        line is the uniform formula, drawn dashed; names are the same in every panel.
+        line is the uniform formula, drawn dashed, a third one the active experts alone; names are the same in every
+        panel.
     by_others : bool
         The second line comes from what others measured.
     """
     series = (name for panel in panels.values() for name in [*panel["lines"], *panel.get("points", {})])
     views, names = [], list(dict.fromkeys(series))
-    color = legend_colors(names, [LIMIT, MEASURED if by_others else MOE, CACHE][:len(names)]).legend(
-        symbolType="stroke", labelLimit=0)
+    lines = max(len(panel["lines"]) for panel in panels.values())
+    colors = [LIMIT, MEASURED if by_others else MOE, DENSE][:lines] + [CACHE][:len(names) - lines]
+    color = legend_colors(names, colors).legend(symbolType="stroke", labelLimit=0)
     for title, panel in panels.items():
         batch, layers = np.asarray(panel["batch"], float), []
         place = {"x": batch_axis(domain=(1, float(batch.max()))), "y": share_axis("share"), "color": color}
@@ -166,7 +168,7 @@ def layer_times(batch, lines, measured):
     ----------
     batch : array_like [n]
     lines : dict of str to array_like [n]
-        Seconds by name, at most three: the bound for the routing timed, the coverage formula, active parameters only.
+        Seconds by name, at most three: the most experts, those of a uniform router, the active ones alone.
     measured : dict of str to (array_like, array_like)
         Name to batches and seconds, at most two.
     """
