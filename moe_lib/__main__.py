@@ -156,8 +156,11 @@ def _step(model, step):
         yield _row("tokens per expert", step.tokens_per_expert, 2, "", "mean over all experts")
         yield _row("", step.tokens_per_touched_expert, 2, "", "mean over the experts touched")
     yield _row("weights read", step.weight_bytes_read / 1e9, 1, "GB")
-    yield _row("KV cache read", step.kv_bytes_read / 1e9, 1, "GB")
+    with_state = "with the fixed state" if step.state_bytes_written else ""
+    yield _row("KV cache read", step.kv_bytes_read / 1e9, 1, "GB", with_state)
     yield _row("read", step.bytes_read / 1e9, 1, "GB")
+    if step.state_bytes_written:
+        yield _row("state written back", step.state_bytes_written / 1e9, 1, "GB", "by all but special kernels")
     yield _row("computed", step.flops / 1e9, 1, "GFLOP")
     yield _row("intensity", step.intensity, 2, "FLOP/byte")
 
@@ -168,7 +171,8 @@ def _lower_bound(step, device, dtype, gpus):
 
 def _time(step, device, dtype, gpus, router):
     reading, lower = memory_time(step, device, gpus), _lower_bound(step, device, dtype, gpus)
-    yield _row("reading", reading * 1e3, 3, "ms", f"{device.bandwidth_bytes_per_s / 1e12:.2f} TB/s each")
+    yield _row("reading and writing" if step.state_bytes_written else "reading", reading * 1e3, 3, "ms",
+               f"{device.bandwidth_bytes_per_s / 1e12:.2f} TB/s each")
     if dtype:
         computing, upper = compute_time(step, device, dtype, gpus), step_time(step, device, dtype, gpus).upper
         yield _row("computing", computing * 1e3, 3, "ms", f"{device.peak(dtype) / 1e12:,.0f} TFLOP/s each, in {dtype}")

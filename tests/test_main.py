@@ -182,7 +182,9 @@ def test_the_cache_is_called_an_upper_bound_where_layers_have_a_window(rows):
 
 def test_layers_with_a_fixed_state_show_it(rows):
     _, numbers = rows("jamba")
-    assert numbers["fixed state per sequence", "MB"] == printed(CATALOG["jamba"].state_bytes_per_sequence / 1e6, 1)
+    state = CATALOG["jamba"].state_bytes_per_sequence
+    assert numbers["fixed state per sequence", "MB"] == printed(state / 1e6, 1)
+    assert numbers["state written back", "GB"] == printed(64 * state / 1e9, 1)
 
 
 def test_nothing_is_called_memory_and_a_gigabyte_is_defined(rows):
