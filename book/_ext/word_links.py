@@ -1,10 +1,12 @@
-"""Sphinx extension: on each page the first use of a word of the glossary links to it, and "page 03" links to that page.
+"""Sphinx extension: the first use of a word of the glossary links to it; "page 03" and "equation 3.1" lead there too.
 
+Notebooks write no links to the glossary themselves: JupyterLab reads one notebook at a time and could not follow them.
 Headings, code, formulas, links and outputs are left alone. A link to the glossary carries the definition as its title.
 """
 
 import re
 
+from api_reference import anchor_of, equation_numbers
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
@@ -15,6 +17,7 @@ CLOSED = (nodes.title, nodes.literal, nodes.literal_block, nodes.reference, node
           addnodes.literal_strong)  # fmt: skip
 AMBIGUOUS = {"bound"}  # also a verb
 PAGE = re.compile(r"(?<=[Pp]age )\d\d\b|(?<=[Pp]ages )\d\d\b|(?<=\d\d and )\d\d\b|(?<=\d\d, )\d\d\b")
+EQUATION = re.compile(r"\b[Ee]quations?\s(\d\.\d)\b(?:\sand\s(\d\.\d)\b)?")
 
 
 def terms(env):
@@ -46,7 +49,7 @@ def open_texts(doctree):
 
 
 class WordLinks(SphinxPostTransform):
-    """Links words of the glossary and numbers of pages; runs before references are resolved."""
+    """Links words of the glossary and numbers of pages and equations; runs before references are resolved."""
 
     default_priority = 5
 
@@ -61,6 +64,7 @@ class WordLinks(SphinxPostTransform):
         named = re.compile(rf"(?<![\w-])({words})s?(?![\w-])" if words else "(?!)", re.IGNORECASE)
         numbers = {page: of.get("", ()) for page, of in self.env.toc_secnumbers.items()}
         pages = {f"{number[0]:02}": page for page, number in numbers.items() if len(number) == 1 and page != here}
+        equations = {number: (page, anchor_of(label)) for number, (label, page) in equation_numbers(self.env).items()}
         for text in open_texts(self.document):
             links = []
             for found in named.finditer(text):
@@ -69,6 +73,8 @@ class WordLinks(SphinxPostTransform):
                     used.add(place)
                     links.append((found.span(), *place, "std-term"))
             links += [(at.span(), pages[at[0]], "", "doc") for at in PAGE.finditer(text) if at[0] in pages]
+            links += [(at.span(group), *equations[at[group]], "doc") for at in EQUATION.finditer(text)
+                      for group in (1, 2) if at[group] in equations]
             if links:
                 text.parent.replace(text, list(self.pieces(str(text), sorted(links))))
 
