@@ -28,11 +28,14 @@ lab: $(INSTALLED)  ## open the chapter in JupyterLab
 book: $(INSTALLED)  ## execute every notebook and build the site into _build/html (SOLUTIONS=0: without homework solutions)
 	SOLUTIONS=$(SOLUTIONS) $(BIN)/python book/build.py
 
-slides: $(INSTALLED)  ## write one deck a page into _build/html/slides (builds the site if there is none)
+slides: $(INSTALLED) _build/html/index.html  ## write one deck a page into _build/html/slides (builds the site if there is none)
 	$(BIN)/python book/slides.py
 
-slides-pdf: $(INSTALLED)  ## print every deck as PDF beside it (needs Chromium)
+slides-pdf: $(INSTALLED) _build/html/index.html  ## print every deck as PDF beside it (needs Chromium)
 	$(BIN)/python book/slides.py --pdf
+
+_build/html/index.html: | $(INSTALLED)
+	$(BIN)/python book/build.py
 
 site: book  ## build the site and pack it, decks too, into _build/site.zip
 	$(BIN)/python book/archive.py

@@ -308,9 +308,7 @@ def print_deck(page, deck, pdf):
 
 if __name__ == "__main__":
     if not (SITE / "index.html").is_file():
-        import build
-
-        build.build()
+        sys.exit("There is no site in _build/html yet: make book builds it, decks too.")
     made = write_decks()
     if not made:
         sys.exit("No page marks a slide.")

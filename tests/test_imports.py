@@ -1,6 +1,7 @@
 """Imports run one way: facts and counting, steps, bounds, deployment, charts, controls."""
 
 import ast
+import graphlib
 import subprocess
 import sys
 from pathlib import Path
@@ -38,7 +39,7 @@ every_module = pytest.mark.parametrize("name", sorted(sources))
 def imports(path):
     """(our modules, top-level packages of others) that a file imports, at the top or inside a function.
 
-    A package counts as one module; what its files import of each other is its own affair.
+    A package counts as one module; what its files import of each other is `within`'s affair.
     """
     ours, others = set(), set()
     dots = 2 if path.parent.parent == PACKAGE else 1  # that lead to moe_lib
@@ -55,6 +56,31 @@ def imports(path):
         ours |= {name.split(".")[1] for name in names if name.startswith("moe_lib.")}
         others |= {name.split(".")[0] for name in names}
     return ours, others - {"moe_lib"}
+
+
+def named(root):
+    """{name to import by: file} of the packages and of the book's scripts, which find each other on the path."""
+    packages = [path for package in ("moe_lib", "moe_homework") for path in sorted((root / package).rglob("*.py"))]
+    scripts = [*sorted((root / "book").glob("*.py")), *sorted((root / "book" / "_ext").glob("*.py"))]
+    dotted = {".".join(path.relative_to(root).with_suffix("").parts): path for path in packages}
+    found = {name.removesuffix(".__init__"): path for name, path in dotted.items()}
+    return found | {path.stem: path for path in scripts}
+
+
+def within(files):
+    """{name: names of the files that it imports, at the top or inside a function}."""
+    graph = {name: set() for name in files}
+    for name, path in files.items():
+        package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                graph[name] |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                near = package[: len(package) + 1 - node.level] if node.level else []
+                base = ".".join([*near, *filter(None, [node.module])])
+                inside = {f"{base}.{alias.name}" for alias in node.names}
+                graph[name] |= {part if part in files else base for part in inside}
+    return {name: found & files.keys() - {name} for name, found in graph.items()}
 
 
 def level(name):
@@ -93,3 +119,19 @@ def test_formulas_load_neither_tables_charts_widgets_torch_nor_scipy():
     fresh = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     loaded = {name.partition(".")[0] for name in fresh.stdout.split()}
     assert "moe_lib" in loaded and not loaded & (OUTSIDERS | {"scipy", "vl_convert"})
+
+
+def test_no_file_imports_itself_by_way_of_others():
+    graph = within(named(PACKAGE.parent))
+    assert {"suite", "build"} <= {name.split(".")[-1] for name, used in graph.items() if used}
+    graphlib.TopologicalSorter(graph).prepare()  # CycleError names the files
+
+
+def test_a_circle_between_files_of_a_folder_is_found(tmp_path):
+    lines = {"moe_lib/charts/a.py": "def f():\n  from .b import x", "moe_lib/charts/b.py": "from . import c",
+             "moe_lib/charts/c.py": "from moe_lib.charts import a", "moe_lib/charts/__init__.py": "from . import a"}
+    for name, text in lines.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    with pytest.raises(graphlib.CycleError, match=r"charts\.a"):
+        graphlib.TopologicalSorter(within(named(tmp_path))).prepare()

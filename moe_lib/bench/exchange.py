@@ -158,7 +158,7 @@ def _write(path, device, result):
 
     from ..records import write
     from .cpu import describe
-    from .suite import record
+    from .result import record
 
     on = torch.cuda.get_device_name() if device == "cuda" else describe()
     write(path, [record(SimpleNamespace(on=on, software=f"torch {torch.__version__}"), "all_to_all", result)])

@@ -7,7 +7,6 @@ ratio holds each time against the ceilings of its own repetition, and is their m
 
 from collections import OrderedDict
 from dataclasses import replace
-from datetime import UTC, datetime
 from time import perf_counter
 
 import numpy as np
@@ -15,9 +14,10 @@ import numpy as np
 from .. import measured
 from ..balance import balance
 from ..caching import lru_hit_rates, sample_trace
-from ..records import Record, inclusion, router_loads
+from ..records import inclusion, router_loads
 from ..roofline import transfer_time
 from ..routing import experts_touched, experts_touched_std, sample_routing, zipf_inclusion
+from .result import record
 
 SHAPES = {"cpu": (64, 4, 1024, 512), "cuda": (128, 8, 2048, 768)}  # E, k, d, f
 PLACED = (58, 256, 32, 288)  # layers, experts, GPUs, slots
@@ -188,14 +188,6 @@ def finish(steps, show=lambda doing: None):
             show(next(steps))
         except StopIteration as end:
             return end.value
-
-
-def record(machine, what, data, *, routing=""):
-    """A `Record` of kind "measured" with this machine's description."""
-    numbers = {key: np.asarray(value).tolist() if isinstance(value, np.generic | np.ndarray) else value
-               for key, value in data.items()}
-    return Record(kind="measured", what=what, on=machine.on, by="moe_lib.bench", software=machine.software,
-                  routing=routing, when=datetime.now(UTC).isoformat(timespec="seconds"), data=numbers)
 
 
 def limits(layer):
