@@ -31,11 +31,10 @@ class OwnFaces(MimeRenderPlugin):
 def short_name(description):
     """The name of a figure in a few words: its description up to the first full stop, colon or semicolon.
 
-    >>> print(short_name("Left: rows computed, against batch. Tiles waste most. Right: the share dropped."))
-    Rows computed, against batch
+    >>> print(short_name("Rows computed, against the batch. Left, log-log, rows that carry a token."))
+    Rows computed, against the batch
     """
-    words = re.split(r"[.:;](?:\s|$)", re.sub(r"^Left[:,] ", "", description), maxsplit=1)[0]
-    return words[:1].upper() + words[1:]
+    return re.split(r"[.:;](?:\s|$)", description, maxsplit=1)[0]
 
 
 def _chart(spec, place):

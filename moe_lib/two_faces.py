@@ -136,7 +136,7 @@ class TwoFaces:
         return {**self.spec, "config": config, "params": [*params, *self.spec["params"]], "datasets": rows}
 
     def svg(self, **chosen):
-        """`live_spec` drawn in Python: nothing but an SVG has to reach the browser.
+        """`live_spec` drawn in Python: nothing but an SVG has to reach the browser. `words` end its name.
 
         Vega-Lite is compiled once; a move then only exchanges parameters and rows, which saves a third of the time.
         """
@@ -149,7 +149,22 @@ class TwoFaces:
         signals = [signal | {"value": chosen[signal["name"]]} if signal["name"] in chosen else signal
                    for signal in self._compiled["signals"]]
         drawn = vl_convert.vega_to_svg({**self._compiled, "data": data, "signals": signals})
-        return drawn.replace("<svg ", f'<svg role="img" aria-label="{html.escape(spec["description"])}" ', 1)
+        name = html.escape(f"{spec['description']} {self.words(**chosen)}")
+        return drawn.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1)
+
+    def words(self, **chosen):
+        """One setting and what is read off there, in sentences.
+
+        >>> from moe_lib.controls import wall
+        >>> print(wall().words(router="deepseek-v3", batch=1).partition(" Unlit, expected")[0])
+        Router: DeepSeek-V3: 8 of 256, uniform; Batch: 1. Unlit in this step: 248 of 256;
+        """
+        named = {choice.name: {value: label for label, value in choice.live_options()} for choice in self.choices}
+        settings = {c.label: named[c.name].get(chosen[c.name], chosen[c.name]) for c in self.choices
+                    if not c.is_idle(chosen)}
+        sentences = ("; ".join(f"{label}: {text}" for label, text in said.items())
+                     for said in (settings, self.readout(**chosen)))
+        return " ".join(f"{sentence}." for sentence in sentences)
 
     def numbers(self, **chosen):
         """The rows behind the live figure for one setting: {data set name: pandas DataFrame}, a line for each point.
@@ -206,8 +221,7 @@ class TwoFaces:
         return widgets.VBox([*rows, message, tiles, picture, fold, table])
 
     def _repr_mimebundle_(self, include=None, exclude=None, **_):
-        said = self.readout(**{choice.name: choice.start for choice in self.choices})
-        words = "; ".join(f"{label}: {text}" for label, text in said.items())
+        words = self.words(**{choice.name: choice.start for choice in self.choices})
         return {**self.live()._repr_mimebundle_(), charts.VEGALITE: self.static(), "text/plain": words}
 
 
@@ -353,6 +367,6 @@ def _numbers_html(frames, most=200):
         file = base64.b64encode(frame.to_csv(index=False).encode()).decode()
         many = f" The first {most} of {len(frame):,} rows; the file has all." if len(frame) > most else ""
         link = f'<a download="{name}.csv" href="data:text/csv;base64,{file}">Download CSV</a>'
-        words = frame.head(most).to_html(index=False, border=0, float_format="{:,.4g}".format)
+        words = frame.head(most).to_html(index=False, border=0, float_format=charts.digits, na_rep="")
         parts.append(f"<p><strong>{html.escape(name)}</strong>.{many} {link}</p>{words}")
     return "".join(parts)

@@ -12,6 +12,22 @@ from moe_lib.hardware import DEVICES
 from moe_lib.models import CATALOG
 from moe_lib.steps import decode_step
 
+# A zero that is none, a plural of one, a minus before nothing, what a computer calls no number, an exponent.
+ODD = re.compile(r"(?<![\d.,])0\.0+(?!\d)|(?<![\d.,])1 (?!ms\b)[A-Za-z]+s\b|(?<!\d)-0(?!\.\d*[1-9])|"
+                 r"\b(nan|inf)\b|\de[-+]?\d")
+
+
+def edges(control):
+    """Settings of a control's live face: each choice at every option, the others at their start, first and last."""
+    options = {choice.name: [value for _, value in choice.live_options()] for choice in control.choices}
+    for others in (start(control), *({name: values[end] for name, values in options.items()} for end in (0, -1))):
+        yield from (others | {name: value} for name, values in options.items() for value in values)
+
+
+def words_in(held):
+    """Every text in nested lists."""
+    return [held] if isinstance(held, str) else [text for part in held for text in words_in(part)]
+
 
 @pytest.fixture
 def workshop():
@@ -32,7 +48,7 @@ def both(request):
 def test_the_workshop_stands_at_the_worked_example(workshop):
     said = workshop.readout(**start(workshop))
     assert said["Experts touched"] == "222 of 256 (87 %)" and said["Read in a step"] == "1,169 GB"
-    assert said["Tokens per expert"].startswith("2.0") and said["Intensity"] == "4.0 FLOP/byte"
+    assert said["Tokens per expert"].startswith("2.0") and said["Intensity"] == "4.01 FLOP/byte"
 
 
 def test_the_plate_s_rounded_counts_read_a_little_more(workshop):
@@ -45,6 +61,21 @@ def test_rows_of_the_page_are_what_decode_step_computes(page):
         model = {**CATALOG, **controls.choices.PLATE}[row["model"]]
         step = decode_step(model, row["batch"], weight_bytes=controls.choices.WEIGHT_BYTES[row["precision"]])
         assert row["moe"] == pytest.approx(step.intensity, rel=1e-4)
+
+
+def test_numbers_make_sense_at_both_ends_of_every_control(both):
+    control, page = both
+    live = [text for chosen in edges(control) for text in control.readout(**chosen).values()]
+    paged = words_in([answer["values"] for answer in page["usermeta"]["readouts"]])
+    marks = [row["text"] for rows in page["datasets"].values() for row in rows if "text" in row]
+    assert {text for text in [*live, *paged, *marks] if ODD.search(text)} == set()
+
+
+def test_what_counts_as_odd_is_found():
+    odd = ["0.0 ± 4.5", "248.0 ± 0.0", "1 tokens", "at 1 GPUs", "-0", "-0.00 ms", "nan", "inf tokens", "2.2e-05"]
+    assert all(map(ODD.search, odd))
+    fine = ["0 of 64", "10.0", "1 ms", "0.03", "1 token", "-0.05", "101 tokens", "1.00 times"]
+    assert not any(map(ODD.search, fine))
 
 
 def test_both_faces_say_the_same_for_the_same_settings(both):

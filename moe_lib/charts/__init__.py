@@ -18,14 +18,20 @@ from .look import (
     VEGALITE,
     WIDTH,
     batch_axis,
+    between,
+    counted,
     digits,
+    dollars,
     finish,
     gigabytes,
     legend_colors,
     list_row,
     log_axis,
+    parameters,
+    percent,
     rows,
     share_axis,
+    spans,
 )
 from .page_00 import served, workshop
 from .page_01 import cache_by_context, cache_per_token, memory_bill, sparsity
@@ -40,12 +46,12 @@ from .page_09 import CANNOT_BE, frontier, shared_by, valley
 
 __all__ = [
     "ALWAYS", "CACHE", "CANNOT_BE", "DENSE", "HEAT", "HEIGHT", "LIMIT", "MEASURED", "MOE", "MUTED", "ROOF",
-    "SCHEMA", "SERIES", "VEGALITE", "WIDTH", "balance", "batch_axis", "cache_by_context", "cache_per_token",
-    "chunk_times", "chunks", "context", "context_axis", "contexts", "coverage", "covered", "digits",
-    "equal_context", "exchange", "exchange_times", "finish", "frontier", "gigabytes", "hit_rates", "kernels",
-    "ladder", "layer_times", "layers_outside", "layouts", "legend_colors", "list_row", "log_axis", "machine",
-    "measured", "memory_bill", "missed_by", "offloaded_batches", "offloading", "one_curve", "over_bound",
-    "over_limit", "overlap", "parallel", "placed", "ridges", "roofline", "rows", "seconds_axis", "served", "shapes",
-    "share_axis", "shared_by", "slowdown", "slowest", "sparsity", "speculation", "time_ratio", "valley", "wall",
-    "workshop",
+    "SCHEMA", "SERIES", "VEGALITE", "WIDTH", "balance", "batch_axis", "between", "cache_by_context",
+    "cache_per_token", "chunk_times", "chunks", "context", "context_axis", "contexts", "counted", "coverage",
+    "covered", "digits", "dollars", "equal_context", "exchange", "exchange_times", "finish", "frontier",
+    "gigabytes", "hit_rates", "kernels", "ladder", "layer_times", "layers_outside", "layouts", "legend_colors",
+    "list_row", "log_axis", "machine", "measured", "memory_bill", "missed_by", "offloaded_batches", "offloading",
+    "one_curve", "over_bound", "over_limit", "overlap", "parallel", "parameters", "percent", "placed", "ridges",
+    "roofline", "rows", "seconds_axis", "served", "shapes", "share_axis", "shared_by", "slowdown", "slowest",
+    "spans", "sparsity", "speculation", "time_ratio", "valley", "wall", "workshop",
 ]

@@ -67,13 +67,74 @@ def _short(value):
 def digits(value):
     """A number as the chapter prints it: three significant digits, thousands separated, whole from 100 up.
 
-    >>> print(digits(1168.77), digits(2.0), digits(0.0333))
-    1,169 2.0 0.0333
+    >>> print(digits(1168.77), digits(2.0), digits(0.0333), digits(-0.0))
+    1,169 2.0 0.0333 0
     """
     if not 0 < abs(value) < 99.95:
-        return f"{value:,.0f}"
-    text = f"{value:.2g}" if float(f"{value:.2g}") == float(f"{value:.3g}") else f"{value:.3g}"
-    return text if "." in text or abs(value) >= 10 else f"{value:.1f}"
+        return f"{value + 0.0:,.0f}"
+    text = np.format_float_positional(float(f"{value:.3g}"), trim="-")
+    return text if "." in text or abs(value) >= 10 else f"{text}.0"
+
+
+def counted(count, noun):
+    """A count and what is counted, one or many.
+
+    >>> print(counted(1, "token"), "|", counted(1042395.2, "token"))
+    1 token | 1,042,395 tokens
+    """
+    text = f"{count:,.0f}"
+    return f"{text} {noun}{'s' if text != '1' else ''}"
+
+
+def between(low, high, unit):
+    """A range as the chapter prints it; one number where both ends print alike.
+
+    >>> print(between(30.41, 31.0, "ms"), "|", between(1.531, 1.533, "ms"))
+    30.4 to 31 ms | 1.53 ms
+    """
+    return f"{' to '.join(dict.fromkeys(map(digits, (low, high))))} {unit}"
+
+
+def percent(share):
+    """A share in whole percent; three significant digits below one.
+
+    >>> print(percent(0.8689), "|", percent(1 / 256), "|", percent(0))
+    87 % | 0.391 % | 0 %
+    """
+    return f"{digits(100 * share) if share < 0.01 else f'{100 * share:.0f}'} %"
+
+
+def parameters(count):
+    """Parameters as a model's name has them: billions or millions with one decimal.
+
+    >>> print(parameters(671026419712), parameters(8_400_000), parameters(9000))
+    671.0B 8.4M 9,000
+    """
+    size, letter = next(((size, letter) for size, letter in [(1e9, "B"), (1e6, "M")] if count >= size), (1, ""))
+    return f"{count / size:,.{1 if letter else 0}f}{letter}"
+
+
+def dollars(amount):
+    """Dollars and cents; three significant digits below a cent.
+
+    >>> print(dollars(0.247), dollars(0.0016), dollars(1234.5))
+    $0.25 $0.0016 $1,234.50
+    """
+    return f"${amount:,.2f}" if amount >= 0.01 else f"${digits(amount)}"
+
+
+def spans(lines, unit="", scale=1):
+    """What each line, {name: values}, comes from and goes to: what a description says of the rows of a figure.
+
+    >>> print(spans({"bound": [0.001, 0.002, 0.004], "measured": [0.01]}, "ms", 1e3))
+    bound from 1.0 to 4.0 ms; measured 10 ms
+    """
+    said = []
+    for name, values in lines.items():
+        drawn = [digits(scale * value) for value in np.ravel(values) if np.isfinite(value)] or ["nowhere"]
+        ends = f"from {drawn[0]} to {drawn[-1]}" if len(drawn) > 1 else drawn[0]
+        said.append(f"{name} {ends} {unit}".rstrip())
+    return "; ".join(said)
 
 
 def gigabytes(num_bytes):

@@ -17,6 +17,7 @@ from .look import (
     log_axis,
     rows,
     series_rows,
+    spans,
 )
 
 
@@ -44,8 +45,8 @@ def workshop():
         here.mark_point(filled=True, size=130, opacity=1, aria=False).encode(x=x, y=y, color=color),
         label.mark_text(align="right", dx=-9, dy=-9, fontWeight="bold", aria=False).encode(x=x, y=y, text="text:N"),
     ).properties(width=WIDTH, height=HEIGHT),
-        "FLOP per byte read in one decode step against batch size, log-log. The dense model rises in proportion to the "
-        "batch. The mixture of experts stays far below until nearly all experts are touched, then rises in parallel.")
+        "FLOP per byte read in a decode step against the batch, log-log. Lines: this mixture of experts, and a dense "
+        "model of its active size. A dashed rule marks the device's ridge point, dots the chosen batch.")
 
 
 def served(batch, lines, measured, title):
@@ -72,5 +73,5 @@ def served(batch, lines, measured, title):
         alt.Chart(table).mark_line(strokeWidth=2.5, clip=True, aria=False).encode(x=x, y=y, color=color),
         alt.Chart(points).mark_point(filled=True, size=110, opacity=1, aria=False).encode(x=x, y=y, color=color),
     ).properties(width=WIDTH, height=HEIGHT),
-        "Milliseconds per step against requests in flight: " + "; ".join(names) + ". The measured points rise with the "
-        "coverage bound, about twice as high; the active-only estimate stays flat.")
+        f"Milliseconds per step against requests in flight. Lines: {spans(milliseconds)}. "
+        f"Dots: {spans({title: measured[1]}, scale=1e3)}.")

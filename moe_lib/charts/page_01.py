@@ -13,11 +13,13 @@ from .look import (
     MUTED,
     SERIES,
     WIDTH,
+    counted,
     finish,
     legend_colors,
     log_axis,
     rows_axis,
     series_rows,
+    spans,
 )
 
 
@@ -51,9 +53,8 @@ def memory_bill():
         rule.encode(x=at, color=color),
         last.mark_text(align=side, **above).encode(x=at, text="text:N"),
     ).properties(width=WIDTH, height=210),
-        "Gigabytes that must be held, one bar for each item, end to end: routed experts, shared experts, attention, "
-        "embedding and head, the rest, the caches. Dashed rules show where each device is full. A thin bar shows what "
-        "one token reads.")
+        "Gigabytes that must be held, a bar for each part of the weights and one for the caches, end to end. Dashed "
+        "rules show where each device is full. A thin bar shows what one token reads.")
     figure.config["legend"]["offset"] = 24  # above the text on the rules
     return figure
 
@@ -83,8 +84,9 @@ def cache_per_token(table, published):
         models.mark_text(align="left", dx=14, opacity=roomy, aria=False).encode(
             x=x, y=y, text=alt.Text("size:Q", format=",d")),
     ).properties(width=WIDTH, height=20 * len(table)),
-        "Bytes of cache per token of each model in BF16, log scale, from half a megabyte down to 5.5 kilobytes. A line "
-        "leads to what a further token takes once the windows are full. Diamonds are figures that others published.")
+        "Bytes of cache per token, a dot for each model, log scale: "
+        + spans({counted(len(table), "model"): [row["size"] for row in table]}, "bytes") + ". A line leads to what "
+        "another token takes once the windows are full. Diamonds are figures that others published.")
 
 
 def sparsity(table):
@@ -109,8 +111,9 @@ def sparsity(table):
         ratio.mark_point(filled=True, opacity=0.9, aria=False).encode(
             x=alt.X("ratio:Q", scale=scale), y=y, color=color, size=size),
     ).properties(width=WIDTH, height=21 * len(table)),
-        "Total over active parameters of each model, as a dot, left of its limit, the number of experts over the "
-        "number chosen. Models with many small experts reach ratios near 20; models with few large ones stay below 4.")
+        "Total over active parameters, a dot for each model, log scale, as large as one of its experts: "
+        + spans({counted(len(table), "model"): [row["ratio"] for row in table]}) + ". A tick marks the limit of each, "
+        "experts over those chosen: " + spans({"ticks": [row["limit"] for row in table]}) + ".")
 
 
 def cache_by_context(context, held, read):
@@ -135,8 +138,7 @@ def cache_by_context(context, held, read):
             y=log_axis("size", "bytes per token of context", (1e3, 4e5)))
 
     figure = finish(alt.hconcat(view(held, "held"), view(read, "read in a step")),
-        "Bytes of cache per token of context, held and read in a step, for seven models. With one entry per token the "
-        "line is flat; windows and fixed states make it fall with context; an index lets what is read fall, not what "
-        "is held.")
+        "Bytes of cache per token of context against the context, log-log, a line for each model. "
+        f"Left, held: {spans(held)}. Right, read in a step: {spans(read)}.")
     figure.config["legend"]["columns"] = 4
     return figure

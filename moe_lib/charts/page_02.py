@@ -20,6 +20,7 @@ from .look import (
     legend_colors,
     rows,
     share_axis,
+    spans,
 )
 
 
@@ -64,9 +65,10 @@ def wall():
     ).properties(width=300, height=300, title="Over many steps (shaded: ± 2 standard deviations)")
     return finish(
         alt.hconcat(squares, expected, spacing=28).resolve_scale(color="independent"),
-        "Left, a square for every expert of a layer, lit by the tokens it gets in one simulated step; experts "
-        "without a token are outlines. Right, the share of experts touched against the batch, with a dot at the "
-        "chosen batch. At 64 tokens 34 of 256 squares are unlit.")
+        "The experts of a layer in one simulated step, and the share of them touched. Left, a square for every expert, "
+        "coloured by its tokens; an outline has none. Right, the expected share against the batch as a line, with a "
+        "ring at the chosen batch and a diamond for the step on the left. Where loads were counted, a dashed line is "
+        "what uniform ones would give; elsewhere a band spans two standard deviations to each side.")
 
 
 def coverage():
@@ -91,17 +93,17 @@ def coverage():
         here.mark_point(filled=True, size=130, opacity=1, aria=False).encode(x=x, y=y, color=color),
         here.mark_text(**beside("batch", 2000, 10), dy=14, fontWeight="bold", aria=False).encode(x=x, y=y, text=label),
     ).properties(width=WIDTH, height=HEIGHT),
-        "Share of a layer's experts that a step touches against the batch. The curve rises steeply and then levels "
-        "off; a skewed router stays below the uniform one.")
+        "Share of a layer's experts that a step touches, against the batch. A line is the chosen router, a dashed one "
+        "the uniform router. A dot with its value marks the chosen batch.")
 
 
-def speculation(names):
-    """Gain of a draft against batch, a line a model, with a rule at 1 and one server measured by NVIDIA.
+def speculation(names, server):
+    """Gain of a draft against batch, a line a model, with a rule at 1 and one server that was measured.
 
     Data sets: ``curve`` (acceptance, draft, copy, batch, and a gain g0, g1, ... for each of `names`), ``measured``
     (draft, batch, gain). Choices: acceptance, draft, copy.
     """
-    keys, server = [f"g{i}" for i in range(len(names))], "DeepSeek-R1 on 8 B200, measured by NVIDIA"
+    keys = [f"g{i}" for i in range(len(names))]
     x = batch_axis("sequences being served (batch)", domain=(0.85, 8192))
     y = alt.Y("gain:Q", title="speed with the draft over without",
               axis=alt.Axis(values=[0.5, 0.7, 1, 1.5, 2, 3, 4], format=".1f"),
@@ -119,9 +121,8 @@ def speculation(names):
         lines.mark_line(strokeWidth=2.5, interpolate="monotone", clip=True, aria=False).encode(x=x, y=y, color=color),
         point.mark_point(shape="diamond", filled=True, size=150, opacity=1, aria=False).encode(x=x, y=y, color=color),
     ).properties(width=WIDTH, height=340),
-        "Speed-up by a draft against the number of sequences, log-log, with a rule at 1. The mixture of 256 experts "
-        "dips towards 1 at a few sequences, rises to its ceiling at some hundred and falls below 1 once computing "
-        "binds. The dense model starts at its ceiling and falls much earlier.")
+        "Speed with a draft over speed without, against the sequences being served, log-log. Lines: "
+        f"{'; '.join(names)}. A diamond: {server}. At a dashed rule both speeds are equal.")
 
 
 def covered(panels, by_others=False):
@@ -157,8 +158,9 @@ def covered(panels, by_others=False):
     size = {"width": 290, "height": 260} if len(views) > 1 else {"width": WIDTH, "height": HEIGHT}
     views = [view.properties(**size) for view in views]
     return finish(alt.hconcat(*views) if len(views) > 1 else views[0],
-                  f"Share of experts touched against the batch, {'; '.join(panels)}. Dashed: {names[0]}. The other "
-                  "curves lie below it.")
+                  "Share of experts touched against the batch. " + " ".join(
+                      f"{title}: dashed, {', '.join([*panel['lines'], *panel.get('points', {})])}."
+                      for title, panel in panels.items()))
 
 
 def layer_times(batch, lines, measured):
@@ -186,6 +188,5 @@ def layer_times(batch, lines, measured):
         layers.append(alt.Chart(table).mark_point(**mark).encode(**place))
     return finish(
         alt.layer(*layers).properties(width=WIDTH, height=HEIGHT),
-        "Milliseconds of a layer's routed experts against the batch, log-log: " + "; ".join(names) + ". The measured "
-        "points rise with the experts touched, some twenty-five times from 1 to 128 tokens; active parameters alone "
-        "predict a flat line.")
+        f"Milliseconds of a layer's routed experts against the batch, log-log. Lines: {spans(lines, scale=1e3)}. "
+        f"Dots: {spans({name: seconds for name, (_, seconds) in measured.items()}, scale=1e3)}.")

@@ -14,12 +14,14 @@ from .look import (
     MUTED,
     WIDTH,
     batch_axis,
+    digits,
     finish,
     legend_colors,
     log_axis,
     pair_rows,
     rows,
     series_rows,
+    spans,
 )
 
 ROOF = (0.4, 3e5)  # FLOP per byte from one end of a roof to the other
@@ -55,9 +57,9 @@ def roofline():
             chosen.mark_text(**place, fontWeight="bold", fontSize=14, aria=False).encode(
                 x=x, y=y, color=color, text=text)]
     return finish(alt.layer(*layers, *on_top).properties(width=WIDTH, height=340),
-                  "FLOP per second that a device allows against FLOP per byte of the work, log-log: a slope where "
-                  "reading limits, flat where arithmetic does. Steps of the model and of its dense twin lie on it, "
-                  "numbered by batch. At the same batch the mixture lies far further down the slope.")
+                  "FLOP per second that a device allows against FLOP per byte of the work, log-log. A bent line is the "
+                  "roofline of the device: a slope where reading limits, level where arithmetic does. Dots on it are "
+                  "steps of the model and of its dense twin, numbered by batch; large dots have the chosen batch.")
 
 
 def ridges(intensity, mark, mark_says):
@@ -83,9 +85,9 @@ def ridges(intensity, mark, mark_says):
     rule = one.mark_rule(color="currentColor", strokeDash=[5, 4], strokeWidth=2, aria=False).encode(x="at:Q")
     says = one.mark_text(align="left", dx=5, aria=False).encode(x="at:Q", y=top, text="says:N")
     return finish(alt.layer(bars, text, rule, says).properties(width=WIDTH, height=26 * len(intensity)),
-                  "Ridge points in FLOP per byte: "
+                  "Ridge points in FLOP per byte, a bar for each device: "
                   + ", ".join(f"{name} {value:.0f}" for name, value in intensity.items())
-                  + f". A dashed rule marks {mark_says}, far to the left of every bar's end.")
+                  + f". A dashed rule marks {mark_says}.")
 
 
 def shapes(batch, computed, dropped):
@@ -118,9 +120,8 @@ def shapes(batch, computed, dropped):
     right = lines(dropped, alt.Y("value:Q", title="choices dropped", axis=alt.Axis(format="%"),
                                  scale=alt.Scale(domain=[0, 0.25])))
     return finish(alt.hconcat(left, right, spacing=28),
-                  "Left: rows computed for every row that carries a token, against batch, by tile and by capacity. "
-                  "Tiles waste most at small batches. Right: the share of choices that a fixed capacity drops. It "
-                  "falls with the batch, and faster with more headroom.")
+                  "Rows computed and choices dropped, against the batch. Left, log-log, rows computed for every row "
+                  f"that carries a token: {spans(computed)}. Right, choices dropped: {spans(dropped, '%', 100)}.")
 
 
 def time_ratio(batch, ratios, peak, peak_says, ends):
@@ -157,8 +158,9 @@ def time_ratio(batch, ratios, peak, peak_says, ends):
         *(at.transform_filter(f"datum.low == {low}").mark_text(dy=13 + 14 * low, fontWeight="bold", aria=False).encode(
             **at_end, text=alt.Text("end:Q", format=",.0f")) for low in (0, 1)),
     ).properties(width=WIDTH, height=HEIGHT),
-        "Step time of a mixture of experts over that of a dense model of its active size, against batch. The ratio is "
-        "1 for one token, highest where the dense model turns compute-bound, and 1 again where the mixture does.")
+        "Step time of a mixture of experts over that of a dense model of its active size, against the batch. A line "
+        f"for each model, with dots at a dashed rule, {peak_says}, and where both take the same: " + "; ".join(
+            f"{row['series']} {row['text']} at the rule, the same at {row['end']:,.0f}" for row in marks) + ".")
 
 
 def ladder(rungs):
@@ -183,7 +185,8 @@ def ladder(rungs):
             x=x, y=y, text=alt.Text("batch:Q", format=",.0f")),
         base.mark_text(align="left", dy=-17, aria=False).encode(x=alt.value(2), y=y, text="says:N"),
     ).properties(width=WIDTH, height=50 * len(rungs)),
-        "Batches on a log axis: " + "; ".join(f"{batch:,.0f}, {what}" for what, batch in rungs.items()) + ".")
+        "Batches on a log axis, a dot in each row: "
+        + "; ".join(f"{batch:,.0f}, {what}" for what, batch in rungs.items()) + ".")
 
 
 def kernels(roof, points):
@@ -209,8 +212,8 @@ def kernels(roof, points):
         alt.Chart(dots).mark_point(filled=True, size=75, opacity=0.9, aria=False).encode(
             x=x, y=y, color=color, shape=shape),
     ).properties(width=WIDTH, height=320),
-        "Measured FLOP per second of expert layers against FLOP per byte, under the device's roof, log-log. On the "
-        "slope the points climb close to the roof. On the flat part they stay further below it.")
+        "Measured FLOP per second of expert layers against FLOP per byte, log-log. A line is the roofline of the "
+        f"device. Dots: {spans({name: rate for name, (_, rate) in points.items()}, 'TFLOP/s', 1e-12)}.")
 
 
 def contexts(batch, intensity, models, kinds, ridge, ridge_says):
@@ -241,5 +244,7 @@ def contexts(batch, intensity, models, kinds, ridge, ridge_says):
         rule.mark_rule(color=LIMIT, strokeDash=[2, 3], strokeWidth=2, aria=False).encode(y=y),
         rule.mark_text(align="left", dx=6, dy=-9, aria=False).encode(x=x, y=y, text="says:N"),
     ).properties(width=WIDTH, height=HEIGHT),
-        "FLOP per byte against batch for two models, with and without a cache of earlier tokens. Without it both lines "
-        f"rise through the ridge point. With it, {models[0]} flattens above that point, {models[1]} far below.")
+        f"FLOP per byte read against the batch, log-log. Solid lines, {kinds[0]}; dashed lines, {kinds[1]}: "
+        + spans({f"{model}, {kind}": values for model, each in zip(models, intensity, strict=True)
+                 for kind, values in zip(kinds, each, strict=True)})
+        + f". A dotted rule: {ridge_says}, {digits(ridge)}.")

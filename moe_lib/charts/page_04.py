@@ -20,6 +20,7 @@ from .look import (
     log_axis,
     rows,
     series_rows,
+    spans,
 )
 
 
@@ -64,10 +65,8 @@ def equal_context(batch, lines, dense, mark, mark_says):
         rule.mark_text(align="right", dx=-4, dy=-9, aria=False).encode(x=x, y=y, text="says:N"),
         drawn(lines, [1, 0]), drawn(dense, [6, 4]),
     ).properties(width=WIDTH, height=340),
-        "Context at which a step reads as many bytes of cache as of weights, against the batch, log-log. The dense "
-        "model falls in proportion to the batch from the start. Mixtures of experts stay high while a larger batch "
-        "touches more experts, and fall as the dense one does once all are touched. Models with small caches and many "
-        "weights lie highest.")
+        "Context at which a step reads as many bytes of cache as of weights, against the batch, log-log. Lines: "
+        f"{spans(lines)}. Dashed: {spans(dense)}. A dotted rule marks {mark_says}.")
     figure.config["legend"]["columns"] = 3
     return figure
 
@@ -101,9 +100,9 @@ def context():
         chosen.mark_point(filled=True, size=130, opacity=1, aria=False).encode(x=x, y=y, color=color),
         label.mark_text(**beside("context", 2e5), dy=12, fontWeight="bold", aria=False).encode(x=x, y=y, text="text:N"),
     ).properties(width=WIDTH, height=HEIGHT),
-        "Gigabytes read in a decode step against the context of each sequence, log-log. What is read of the weights "
-        "does not depend on the context. The cache rises with it, and a ring marks where it reads as much as the "
-        "weights.")
+        "Gigabytes read in a decode step against the context of each sequence, log-log. A line is the cache, a rule "
+        "the weights, a dashed rule the weights of the dense twin. A dot marks the chosen context, a ring where cache "
+        "and weights are equal.")
 
 
 def chunks():
@@ -142,9 +141,9 @@ def chunks():
         label.mark_text(**beside("chunk", 1e4), dy={"expr": "datum.which == 'ttft' ? -9 : 14"}, opacity=roomy,
                         fontWeight="bold", aria=False).encode(x=x, y=y, text="text:N"),
     ).properties(width=WIDTH, height=320),
-        "Milliseconds against the tokens of a chunk, log-log. The time to the first token falls with the chunk until a "
-        "chunk is compute-bound, and then hardly. The pause that a chunk imposes on other sequences is flat until "
-        "there, and then grows with the chunk.")
+        "Milliseconds against the tokens of a chunk, log-log. Lines: the time to the first token, the longest pause "
+        "that a chunk imposes on other sequences, and, dashed, the time to the first token of the dense twin. A dashed "
+        "rule marks where computing binds, attention aside, dots the chosen chunk.")
     figure.config["legend"]["columns"] = 2
     return figure
 
@@ -180,9 +179,8 @@ def slowdown(context, predicted, measured):
             align="right", dx=-14, dy=dy, aria=False).encode(x=x, y=y, text="model:N")
           for above, dy in (("true", -4), ("false", 34))),
     ).properties(width=WIDTH, height=HEIGHT),
-        "Time of a decode step over that of a step without context, against the context: "
-        + "; ".join(f"{name} up to {values[-1]:.2f} measured" for name, values in measured.items())
-        + ". The points lie close to the lines that the bytes predict.")
+        "Time of a decode step over that of a step without context, against the context. Lines, predicted from the "
+        f"bytes read: {spans(predicted)}. Dots, measured by others: {spans(measured)}.")
 
 
 def chunk_times(chunk, lines, measured):
@@ -212,6 +210,5 @@ def chunk_times(chunk, lines, measured):
     layers.append(alt.Chart(points).mark_point(filled=True, size=110, opacity=1, aria=False).encode(
         x=x, y=y, color=color))
     return finish(alt.layer(*layers).properties(width=WIDTH, height=HEIGHT),
-                  "Milliseconds per chunk of a prompt against the chunk's tokens, log-log: " + "; ".join(names) + ". "
-                  "The measured points rise with the experts that a chunk touches and level off as they do, some way "
-                  "above the bound.")
+                  "Milliseconds per chunk of a prompt against the chunk's tokens, log-log. Lines: "
+                  f"{spans(lines, scale=1e3)}. Dots: {spans(milliseconds)}.")

@@ -21,6 +21,7 @@ from .look import (
     pair_rows,
     rows,
     series_rows,
+    spans,
 )
 
 
@@ -49,9 +50,9 @@ def machine(limits, measured):
         points.mark_line(strokeWidth=1, opacity=0.5, aria=False).encode(**place),
         points.mark_point(filled=True, size=90, opacity=1, aria=False).encode(**place),
     ).properties(width=WIDTH, height=HEIGHT),
-        "Time of a layer against batch on this machine, log-log. Points are measured, dashed lines their limits. The "
-        "mixture rises with the experts it touches. The dense twin stays nearly flat until computing takes longer than "
-        "reading.")
+        "Milliseconds of a layer against the batch on this machine, log-log. "
+        f"Dots, measured: {spans({name: of for name, (_, of) in measured.items()}, scale=1e3)}. "
+        f"Dashed lines, their limits: {spans({name: of for name, (_, of) in limits.items()}, scale=1e3)}.")
 
 
 def measured():
@@ -73,9 +74,9 @@ def measured():
         lines.mark_line(strokeWidth=2.5, aria=False).encode(**place),
         points.mark_point(filled=True, size=80, opacity=1, aria=False).encode(**place),
     ).properties(width=WIDTH, height=320),
-        "Measured times of one layer of experts against batch, log-log, over the limit from published peaks and over "
-        "the limit with two fitted constants. Points lie above the limit: far above at one token and above 512. "
-        "Reading only the experts of one token would take far less.")
+        "Measured times of one layer of experts against the batch, log-log. Dots are measured; those that cannot be "
+        "have a colour of their own. Lines: the limit from published peaks, the limit with two fitted constants, and "
+        "the limit if only the experts of one token were read.")
     figure.config["legend"]["columns"] = 3
     return figure
 
@@ -112,8 +113,8 @@ def one_curve(laws, points):
         alt.Chart(alt.Data(values=table)).mark_point(filled=True, opacity=0.75, aria=False).encode(
             x=x, y=y, color=color, shape=shape, size=size),
     ).properties(width=WIDTH, height=340),
-        "Share of all experts read, worked out from measured times, against tokens per expert. Points of "
-        + ", ".join(machines) + " follow two lines: strided routing rises straight to one, uniform routing bends.")
+        "Share of all experts read, worked out from measured times, against tokens per expert. "
+        f"Lines: {spans({kind: of for kind, (_, of) in laws.items()})}. Dots: {', '.join(machines)}.")
 
 
 def missed_by(groups):
@@ -148,8 +149,8 @@ def missed_by(groups):
         base.mark_text(align="right", dy=-16, fontWeight="bold", aria=False).encode(
             x=alt.value("width"), y=y, text="off:N"),
     ).properties(width=WIDTH, height=46 * len(groups)),
-        "Measured over predicted time by group, median and middle 80 %: " + "; ".join(
-            f"{row['says']}, median {row['middle']:.2f}" for row in table) + ".")
+        "Measured over predicted time by group, a dot at the median, a bar over all but a tenth at each end: "
+        + "; ".join(f"{row['says']}, median {row['middle']:.2f}" for row in table) + ".")
 
 
 def over_limit(batch, ratios):
@@ -174,5 +175,5 @@ def over_limit(batch, ratios):
         alt.Chart(alt.Data(values=table)).mark_point(filled=True, size=45, opacity=1, aria=False).encode(
             x=x, y=y, color=color),
     ).properties(width=WIDTH, height=HEIGHT),
-        "Measured time over the physical limit against batch: " + "; ".join(names) + ". Sound kernels lie above one, "
-        "highest at one token and above 512; one group lies below one, which no kernel can.")
+        f"Measured time over the physical limit, against the batch, log-log. Lines: {spans(ratios)}. A dashed rule "
+        "marks the limit.")

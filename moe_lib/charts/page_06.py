@@ -14,13 +14,16 @@ from .look import (
     WIDTH,
     batch_axis,
     beside,
+    digits,
     finish,
     legend_colors,
     log_axis,
     pair_rows,
+    percent,
     rows,
     rows_axis,
     series_rows,
+    spans,
 )
 
 OFFLOADED = (0.5, 5000)  # milliseconds a token that the control's axis spans
@@ -50,9 +53,9 @@ def offloading():
         card.mark_text(**beside("share", 0.8, 12), dy=-12, fontWeight="bold", fontSize=14, aria=False).encode(
             x=x, y=y, text="text:N"),
     ).properties(width=WIDTH, height=HEIGHT),
-        "Milliseconds per token, on a log axis, against the share of a layer's experts that the card holds. The time "
-        "falls slowly at first and steeply near the right end, where all experts are held. A second line is far lower: "
-        "a server's host computes the missing experts. A dotted rule with a dot marks what the chosen card holds.")
+        "Milliseconds per token, on a log axis, against the share of a layer's experts that the card holds. A line "
+        "treats missing experts as chosen; for a dashed one a server's host computes them. A dotted rule with a dot "
+        "marks what the chosen card holds.")
 
 
 HIT_COLORS = {"LRU": MOE, "most popular held": CACHE, "optimum": LIMIT, "Che's formula": ALWAYS, "LRU, modelled": MOE,
@@ -84,8 +87,9 @@ def hit_rates(panels):
     size = {"width": 290, "height": 270} if len(views) > 1 else {"width": WIDTH, "height": HEIGHT}
     views = [view.properties(**size) for view in views]
     return finish(alt.hconcat(*views, spacing=28) if len(views) > 1 else views[0],
-                  f"Hit rate of a cache against the share of a layer's experts that it holds, {'; '.join(panels)}: "
-                  f"{', '.join(names)}. All rise from 0 to 1; which lies above which is said in the text.")
+                  "Hit rate of a cache against the share of a layer's experts that it holds. " + " ".join(
+                      f"{title}: {spans({name: hit for name, (_, hit) in panel.items()}, '%', 100)}."
+                      for title, panel in panels.items()))
 
 
 def offloaded_batches(batch, lines, mark, mark_says):
@@ -108,8 +112,8 @@ def offloaded_batches(batch, lines, mark, mark_says):
         rule.mark_text(align="right", dx=-6, dy=-10, aria=False).encode(x=x, y=alt.Y("low:Q"), text="says:N"),
         alt.Chart(table).mark_line(strokeWidth=2.5, clip=True, aria=False).encode(x=x, y=y, color=color),
     ).properties(width=WIDTH, height=HEIGHT),
-        f"Tokens per second against batch, log-log: {', '.join(lines)}. With experts copied over a link the line is "
-        "flat until nearly all experts are touched and rises in proportion to the batch from there.")
+        f"Tokens per second against the batch, log-log. Lines: {spans(lines)}. A dashed rule, {mark_says}, stands at "
+        f"{digits(mark)}.")
 
 
 def over_bound(shares):
@@ -136,8 +140,8 @@ def over_bound(shares):
         .encode(x="share:Q"),
     ).properties(width=WIDTH - 140, height=30 * len(shares)),
         "Measured speed over bound, a row for each machine: "
-        + "; ".join(f"{label} {min(of.values()):.0%} to {max(of.values()):.0%}" for label, of in shares.items())
-        + ". No dot passes the rule at 100 %.")
+        + "; ".join(f"{label} {', '.join(f'{name} {percent(share)}' for name, share in of.items())}"
+                    for label, of in shares.items()) + ". A dashed rule marks the bound.")
 
 
 def layers_outside(layers, lines, measured):
@@ -162,5 +166,5 @@ def layers_outside(layers, lines, measured):
         alt.Chart(alt.Data(values=pair_rows(measured, "layers", "ms", 1e3))).mark_point(
             filled=True, size=110, opacity=1, aria=False).encode(x=x, y=y, color=color),
     ).properties(width=WIDTH, height=HEIGHT),
-        "Milliseconds per token against the layers whose experts are outside the card. Both bounds and both series of "
-        "measurements are straight lines; copying is steeper than computing on the host.")
+        f"Milliseconds per token against the layers whose experts are outside the card. Lines: {spans(milliseconds)}. "
+        f"Dots: {spans({name: of for name, (_, of) in measured.items()}, scale=1e3)}.")

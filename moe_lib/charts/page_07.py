@@ -12,12 +12,15 @@ from .look import (
     SPREAD,
     WIDTH,
     batch_axis,
+    counted,
+    digits,
     finish,
     legend_colors,
     log_axis,
     pair_rows,
     rows,
     series_rows,
+    spans,
 )
 
 
@@ -54,9 +57,9 @@ def layouts(batch, lines, ends, top):
         full.mark_text(align="right", dx=-4, dy=high, fontWeight="bold", fontSize=14, aria=False).encode(
             **place, text=alt.Text("batch:Q", format=",d")),
     ).properties(width=WIDTH, height=HEIGHT),
-        "Milliseconds per step against sequences: " + ", ".join(
-            f"{name} up to {ends[name]:,.0f} sequences" for name in names) + ". A cross marks where caches fill the "
-        "GPUs. Layouts that split attention read copied caches, and their lines rise earlier and end earlier.")
+        "Milliseconds per step against sequences, a line for each layout, dashed from a cross on, where caches fill "
+        "the GPUs: " + "; ".join(f"{row['series']} {digits(row['ms'])} ms at {counted(row['batch'], 'sequence')}"
+                             for row in marks) + ".")
 
 
 def exchange(choices, home, place, shown=0):
@@ -123,9 +126,10 @@ def exchange(choices, home, place, shown=0):
     return finish(
         alt.hconcat(view("Dispatch: tokens go to their experts", "token", "expert"),
                     view("Combine: results come home", "expert", "token"), spacing=28),
-        f"{home.size} tokens on {num_gpus} GPUs and the {choices.shape[1]} experts that each chose, as lines between "
-        f"boxes. Left, dispatch: lines fan out from the GPU of a token to the GPUs of its experts, {sent} copies if "
-        "each GPU gets one. Right, combine: the same lines run back. Dotted lines stay on their GPU.")
+        f"{counted(home.size, 'token')} on {counted(num_gpus, 'GPU')} and the {counted(choices.shape[1], 'expert')} "
+        "that each chose, as lines between boxes. Left, dispatch: lines fan out from the GPU of a token to the GPUs of "
+        f"its experts, {sent} if each GPU gets one copy. Right, combine: the same lines run back. Dotted lines stay on "
+        "their GPU.")
 
 
 def overlap(each, ratios):
@@ -150,9 +154,8 @@ def overlap(each, ratios):
         alt.Chart(alt.Data(values=series_rows(ratios, "ratio", each=each))).mark_line(
             strokeWidth=2.5, clip=True, aria=False).encode(x=x, y=y, color=color),
     ).properties(width=WIDTH, height=HEIGHT),
-        "Time of two overlapped half-batches over that of one batch against the sequences on each GPU, log-log, with a "
-        "rule at 1: " + "; ".join(f"{name} from {values[0]:.2f} to {values[-1]:.2f}" for name, values in ratios.items())
-        + ". Within a node the halves lose until far to the right; across nodes they win from a few dozen on.")
+        "Time of two overlapped half-batches over that of one batch, against the sequences on each GPU, log-log. "
+        f"Lines: {spans(ratios)}. At a dashed rule both take the same.")
 
 
 def exchange_times(lines, points):
@@ -181,16 +184,17 @@ def exchange_times(lines, points):
         dot.transform_filter("!datum.seen").mark_point(
             size=70, strokeWidth=2, fill="none", opacity=1, color=MEASURED, aria=False).encode(x=x, y=y),
     ).properties(width=WIDTH, height=320),
-        "Microseconds of an exchange against tokens, log-log: " + ", ".join(lines) + ". Each line is flat for few "
-        "tokens and then rises in proportion. The points that a line was not fitted to lie on it too.")
+        "Microseconds of an exchange against the tokens of each GPU, log-log. "
+        f"Lines: {spans({name: of for name, (_, of) in lines.items()}, scale=1e6)}. Dots are measured, filled where a "
+        f"line was fitted to them: {spans({name: of for name, (_, of, _) in points.items()}, scale=1e6)}.")
 
 
 def parallel():
     """Milliseconds of a step against sequences for one layout, up to where caches fill the GPUs.
 
     Data sets: ``curve`` (key, and the lists batch, ms with the exchanges hidden and open without), ``end`` (key, batch,
-    ms), ``barred`` (key, text in lines: why a layout cannot be or holds no sequence). The key names model, setup, gpus,
-    attention, experts and context, the choices; a layout that is barred has no other row.
+    ms, text), ``barred`` (key, text in lines: why a layout cannot be or holds no sequence). The key names model, setup,
+    gpus, attention, experts and context, the choices; a layout that is barred has no other row.
     """
     key = "model + '|' + setup + '|' + gpus + '|' + {} + '|' + {} + '|' + context"
     own, split = key.format("attention", "experts"), key.format("'8'", "'8'")
@@ -209,16 +213,15 @@ def parallel():
         layers.append(curve.mark_line(strokeWidth=2.5, strokeDash=dash, clip=True, aria=False).encode(
             x=x, y=y(field), color=color))
     end, barred = (alt.Chart(alt.NamedData(name)).transform_filter(f"datum.key == {own}") for name in ("end", "barred"))
-    label = end.transform_calculate(text="format(datum.batch, ',') + ' sequences, ' + format(datum.ms, '.3~r') + ' ms'")
     return finish(alt.layer(
         *layers,
         end.mark_point(shape="cross", filled=True, angle=45, size=190, color=MOE, opacity=1, aria=False).encode(
             x=x, y=y("ms")),
-        label.mark_text(align="right", dx=-8, dy=-16, fontWeight="bold", aria=False).encode(
+        end.mark_text(align="right", dx=-8, dy=-16, fontWeight="bold", aria=False).encode(
             x=x, y=y("ms"), text="text:N"),
         barred.mark_text(lineBreak="\n", fontSize=14, aria=False).encode(
             x=alt.value({"expr": "width / 2"}), y=alt.value(40), text="text:N"),
     ).properties(width=WIDTH, height=320),
-        "Milliseconds per step against sequences over all GPUs, log-log. The line rises while more experts are touched "
-        "and flattens, and rises again with the caches, up to a cross where these fill the GPUs. A dashed line has "
-        "the exchanges between GPUs in the open; a dotted one splits everything over the GPUs of a node.")
+        "Milliseconds per step against sequences over all GPUs, log-log. A line has the exchanges between GPUs hidden, "
+        "a dashed one in the open; a dotted one splits everything over the GPUs of a node. A cross marks where caches "
+        "fill the GPUs. A layout that cannot be has words in place of a line.")

@@ -11,11 +11,13 @@ from .look import (
     MOE,
     MUTED,
     batch_axis,
+    digits,
     finish,
     legend_colors,
     log_axis,
     pair_rows,
     rows,
+    spans,
 )
 
 
@@ -55,8 +57,9 @@ def placed(panels, mean):
                 x=x, y=alt.value(9), text=alt.Text("sum:Q", format=",.0f")),
         ).properties(title=title, width=185, height=240))
     return finish(alt.hconcat(*views, spacing=18),
-                  f"Loads of GPUs as stacked bars, a piece for every slot, lettered by expert: {'; '.join(panels)}. A "
-                  f"dashed rule marks the mean, {mean:,.0f}. From view to view the stacks come closer to it.")
+                  "Loads of GPUs as stacked bars, a piece for every slot, lettered by expert. The fullest GPU: "
+                  + "; ".join(f"{title}, {np.sum(load, axis=1).max():,.0f}" for title, (_, load) in panels.items())
+                  + f". A dashed rule marks the mean, {mean:,.0f}.")
 
 
 def slowest(panels):
@@ -91,9 +94,11 @@ def slowest(panels):
                        rule.mark_text(align="left", dx=5, dy=-10, aria=False).encode(**at, text="says:N")]
         views.append(alt.layer(*layers).properties(title=title, width=290, height=290))
     return finish(alt.hconcat(*views, spacing=24),
-                  "Microseconds of the slowest GPU against the batch, log-log, with and without spare experts: "
-                  f"{'; '.join(panels)}. While reading binds, the line with spare experts lies above the other. Under "
-                  "skew they cross at some thousand tokens, and from there the spare experts save time.")
+                  "Microseconds of the slowest GPU against the batch, log-log. " + " ".join(
+                      f"{title}, {kind}: {spans({name: of for name, (_, of) in panel[kind].items()}, scale=1e6)}."
+                      for title, panel in panels.items() for kind in ("lines", "points") if kind in panel)
+                  + "".join(f" A dotted rule, {panel['mark'][1]}, stands at {digits(panel['mark'][0])}."
+                            for panel in panels.values() if "mark" in panel))
 
 
 BALANCE_LOAD = 5  # loads over the mean that the control's axis shows
@@ -133,6 +138,7 @@ def balance():
         chosen.mark_point(filled=True, size=110, opacity=1, aria=False).encode(x=axis, y=us, color=color),
     ).properties(width=300, height=300, title="Slowest GPU, one layer's routed experts, at least")
     return finish(alt.hconcat(bars, curves, spacing=28),
-                  "Left, the tokens of each GPU over the mean, fullest first, before and after experts are copied and "
-                  "placed. Right, microseconds of the slowest GPU against the batch, log-log: spare experts lie above "
-                  "while reading binds, and under skew below once computing binds.")
+                  "Loads of the GPUs of a layer, and time of the slowest. Left, a bar for each GPU, fullest first, its "
+                  "tokens over the mean, which is a dashed rule. Right, microseconds of the slowest GPU against the "
+                  "batch, log-log, with a dot at the chosen batch. Experts lie as numbered, dotted on the right; are "
+                  "placed with no spare, dashed; or are placed with these slots.")

@@ -13,11 +13,13 @@ from .look import (
     WIDTH,
     batch_axis,
     beside,
+    digits,
     finish,
     legend_colors,
     log_axis,
     rows,
     series_rows,
+    spans,
 )
 
 
@@ -74,8 +76,8 @@ def valley(batch, ratios, crossings, names):
         sides.mark_text(align="left", dx=10, fontSize=16, **big).encode(x=x, y=y, text="says:N"),
     ).properties(width=WIDTH, height=400),
         f"Step time of {names[0]} over that of {names[1]} against sequences, log-log, drawn downwards. "
-        + " ".join(f"With {name}, {names[1]} is faster from {np.ceil(of[0]):,.0f} to {np.floor(of[-1]):,.0f} sequences."
-                   for name, of in crossings.items()))
+        f"Lines: {spans(ratios)}. Dots where both take the same: " + "; ".join(
+            f"{name}, {' and '.join(map(digits, of))}" for name, of in crossings.items()) + ".")
 
 
 CANNOT_BE = "cannot be"
@@ -90,9 +92,9 @@ def frontier():
     """Tokens/s of a user against tokens/s of a GPU: a line a layout, a dot a batch, a cross where caches fill the GPUs.
 
     Data sets: ``line`` (key, layout, series, legal, and the lists user, gpu), ``full`` (key, layout, series, legal,
-    user, gpu, batch), ``best`` (key, tpot, user, gpu, batch, layout), ``target`` (tpot, user), ``barred`` (key, text in
-    lines: how many layouts cannot be, and why). The key names model, device, gpus and context, the choices beside tpot.
-    Illegal layouts are grey.
+    user, gpu, batch), ``best`` (key, tpot, user, gpu, batch, layout, text), ``target`` (tpot, user), ``barred`` (key,
+    text in lines: how many layouts cannot be, and why). The key names model, device, gpus and context, the choices
+    beside tpot. Illegal layouts are grey.
     """
     xs, ys = (10, 20000), (20, 40000)
     key = "datum.key == model + '|' + device + '|' + gpus + '|' + context"
@@ -108,8 +110,7 @@ def frontier():
     target = alt.Chart(alt.NamedData("target")).transform_filter("datum.tpot == tpot")
     points = line.transform_flatten(["user", "gpu"])
     dash = alt.StrokeDash("legal:N", legend=None, scale=alt.Scale(domain=[True, False], range=[[1, 0], [2, 3]]))
-    best = best.transform_filter("datum.tpot == tpot").transform_calculate(
-        text="format(datum.batch, ',') + (datum.batch > 1 ? ' sequences' : ' sequence')")
+    best = best.transform_filter("datum.tpot == tpot")
     one = line.transform_calculate(user="datum.user[0]", gpu="datum.gpu[0]",
                                    text=f"split(datum.layout, '+')[0] + (datum.legal ? '' : ' {CANNOT_BE}')")
     lower = {"expr": f"10 - 7 * indexof({names}, datum.series)"}  # lines may start together, that of DP lowest
@@ -135,6 +136,6 @@ def frontier():
                        clip=True, **at).encode(
             x=x, y=y, text="text:N"),
     ).properties(width=WIDTH, height=380),
-        "Tokens per second of a GPU against tokens per second of a user, log-log: a line for each way to spread "
-        "attention, a dot for each doubling of the batch, a cross where caches fill the GPUs. Lines rise to the upper "
-        "left. A dashed rule marks the slowest that a user accepts; a ring marks the best point to its right.")
+        "Tokens per second of a GPU against tokens per second of a user, log-log. A line for each way to spread "
+        "attention, dotted where it cannot be, a dot for each doubling of the batch, a cross where caches fill the "
+        "GPUs. A dashed rule marks the slowest that a user accepts; a ring marks the best point to its right.")

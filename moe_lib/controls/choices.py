@@ -38,10 +38,13 @@ class Models(dict):
         return name
 
     def choice(self, static, start):
-        """The menu of models: `static` on the page, all of them live. A reader's own stands first and is chosen."""
+        """The menu of models: `static` on the page, all of them live, a reader's own first and chosen.
+
+        The plate's counts know no widths and no caches, so they are there only where `static` names them.
+        """
         static = [*filter(None, [self.own]), *(slug for slug in static if slug in self)]
         named = {self[slug].name: slug for slug in static}
-        more = {model.name: slug for slug, model in self.items() if slug not in static}
+        more = {model.name: slug for slug, model in self.items() if slug not in static and slug not in PLATE}
         return Choice("model", "Model", named, self.own or start, more=more, upload="config.json")
 
 
@@ -61,7 +64,7 @@ def time_of(step, model, precision, device):
 
 
 def touched_words(experts, num_experts, share):
-    return f"{charts.digits(experts)} of {num_experts:,.0f} ({100 * share:.0f} %)"
+    return f"{charts.digits(experts)} of {num_experts:,.0f} ({charts.percent(share)})"
 
 
 def per_expert_words(over_all, touched):

@@ -90,7 +90,8 @@ def workshop(config=None):
         "Resident": lambda model, precision: charts.gigabytes(
             resident_bytes(models[model], weight_bytes=WEIGHT_BYTES[precision])),
         "Read in a step": lambda model, precision, batch: charts.gigabytes(step(model, precision, batch).bytes_read),
-        "Intensity": lambda model, precision, batch: f"{step(model, precision, batch).intensity:,.1f} FLOP/byte",
+        "Intensity": lambda model, precision, batch: (
+            f"{charts.digits(step(model, precision, batch).intensity)} FLOP/byte"),
         "On this device": fits,
         "Takes at least": time,
     }

@@ -16,10 +16,6 @@ BILL_DEVICES = ("h100", "h200", "b200", "mi300x", "rtx-4090")
 MOST_RULES = 64  # devices drawn; the readout counts on
 
 
-def params_words(count):
-    return f"{count / 1e9:,.1f}B" if count >= 1e9 else f"{count / 1e6:,.1f}M"
-
-
 def _items(model, weight_bytes):
     """The weights, item by item, each starting where the last one ends, GB."""
     start, parts = 0, part_bytes(model, weight_bytes)
@@ -92,9 +88,9 @@ def memory_bill(config=None):
         return resident_bytes(models[model], weight_bytes=weight_bytes[precision], sequences=sequences, context=context)
 
     readouts = {
-        "Parameters": lambda model: params_words(models[model].total_params),
-        "Active": lambda model: params_words(models[model].active_params),
-        "Active, input embedding left out": lambda model: params_words(models[model].active_params_read),
+        "Parameters": lambda model: charts.parameters(models[model].total_params),
+        "Active": lambda model: charts.parameters(models[model].active_params),
+        "Active, input embedding left out": lambda model: charts.parameters(models[model].active_params_read),
         "Resident": lambda model, precision, sequences, context: charts.gigabytes(
             resident(model, precision, sequences, context)),
         "Read by one token": lambda model, precision, context: charts.gigabytes(

@@ -40,7 +40,7 @@ def wall():
 
     >>> said = wall().readout(router="deepseek-v3", batch=64)
     >>> print(said["Unlit in this step"], "|", said["Unlit, expected"], "|", said["Tokens per lit expert"])
-    34 of 256 | 33.6 ± 4.5 | 2.3 (over all: 2.0)
+    34 of 256 | 33.6 ± 4.5 | 2.31 (over all: 2.0)
     """
     loads = next(record for record in router_loads()
                  if tuple(record.data[key] for key in ("model", "domain", "layer")) == WALL_LOADS)
@@ -75,18 +75,20 @@ def wall():
 
     def unlit(router, batch):
         E, k, p = routers[router]
-        spread = f" ± {experts_touched_std(E, k, batch):.1f}" if p is None else ""
-        return f"{E * (1 - expected(router, batch)):.1f}{spread}"
+        mean, spread = E * (1 - expected(router, batch)), experts_touched_std(E, k, batch) if p is None else 0
+        if mean < 0.05:
+            return "under 0.1"
+        return f"{mean:.1f} ± {spread:.1f}" if spread >= 0.05 else charts.digits(mean)
 
     def per_expert(router, batch):
         load = tokens(router, batch)
-        return f"{load[load > 0].mean():.1f} (over all: {load.mean():.1f})"
+        return f"{charts.digits(load[load > 0].mean())} (over all: {charts.digits(load.mean())})"
 
     readouts = {
         "Unlit in this step": lambda router, batch: f"{np.sum(tokens(router, batch) == 0)} of {routers[router][0]}",
         "Unlit, expected": unlit,
         "Tokens per lit expert": per_expert,
-        "Busiest expert": lambda router, batch: f"{tokens(router, batch).max()} tokens",
+        "Busiest expert": lambda router, batch: charts.counted(tokens(router, batch).max(), "token"),
     }
     choices = [Choice("router", "Router", WALL_ROUTERS, "deepseek-v3", "radio"),
                batch_choice(WALL_BATCHES)]
@@ -200,7 +202,8 @@ def speculation(config=None):
     yours = None if own is None else f"{own.name}, yours"
     models |= {} if own is None else {yours: own}
     moe, dense = (CATALOG[DRAFTED[i]] for i in (0, -1))
-    r1 = shipped("drafts")[0].data
+    record = shipped("drafts")[0]
+    r1, server = record.data, f"DeepSeek-R1 on {record.on.partition(',')[0]}, measured by {record.by}"
 
     def gain(model, acceptance, draft, copy, batch):
         return speculation_gain(model, batch, acceptance, DEVICES["h200"], draft=draft, dtype="fp8", weight_bytes=1,
@@ -219,12 +222,12 @@ def speculation(config=None):
         batch = np.arange(1, 513)
         gains = gain(model, acceptance, draft, copy, batch)
         at = batch[gains.argmin()]
-        return f"{gains.min():.2f} times, at {at} sequence{'s' if at > 1 else ''}"
+        return f"{gains.min():.2f} times, at {charts.counted(at, 'sequence')}"
 
     def until(model, acceptance, draft, copy):
         batch = np.arange(1, 8193)
         paying = batch[gain(model, acceptance, draft, copy, batch) > 1]
-        return f"{paying[-1]:,} sequences" if paying.size else "never gains"
+        return charts.counted(paying[-1], "sequence") if paying.size else "never gains"
 
     readouts = {
         f"{moe.name}, one sequence": lambda acceptance, draft, copy: (
@@ -238,4 +241,4 @@ def speculation(config=None):
     choices = [Choice("acceptance", "Chance that a drafted token is accepted", ACCEPTANCES, 0.8, "slider"),
                Choice("draft", "Tokens drafted", numbered((1, 2, 3)), 1, "radio"),
                Choice("copy", "Drafted tokens choose experts", COPIES, 0, "radio")]
-    return TwoFaces(choices, tables, charts.speculation(list(models)), readouts)
+    return TwoFaces(choices, tables, charts.speculation(list(models), server), readouts)

@@ -87,14 +87,15 @@ def roofline(config=None):
 
     def time(model, precision, device, batch):
         needed, _, bounds = time_of(step(model, precision, batch), models[model], precision, device)
-        low, high = (charts.digits(1e3 * seconds) for seconds in bounds)
-        return f"{low} to {high} ms on {needed:,} device{'s' if needed > 1 else ''}"
+        low, high = (1e3 * seconds for seconds in bounds)
+        return f"{charts.between(low, high, 'ms')} on {charts.counted(needed, 'device')}"
 
     def enough(model, precision, device):
         machine = {"device": DEVICES[device], "dtype": dtype_of(precision, device)}
         both = (compute_bound_batch(of, **machine, weight_bytes=WEIGHT_BYTES[precision])
                 for of in (models[model], dense_twin(models[model])))
-        return "{:,.0f} tokens (twin: {:,.0f})".format(*both)
+        mine, twin = both
+        return f"{charts.counted(mine, 'token')} (twin: {twin:,.0f})"
 
     readouts = {"Intensity": intensity, "Ridge point": ridge, "Share of peak": share, "Step takes": time,
                 "Compute-bound from": enough}

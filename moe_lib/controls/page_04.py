@@ -21,7 +21,7 @@ LINE_CONTEXTS = np.rint(2 ** np.arange(10, 20.5, 0.5)).astype(int)
 
 
 def tokens_words(count):
-    return ("any context" if count == 0 else f"{count:,.0f} tokens") if np.isfinite(count) else "never"
+    return ("any context" if count == 0 else charts.counted(count, "token")) if np.isfinite(count) else "never"
 
 
 def context(config=None):
@@ -150,8 +150,7 @@ def chunks(config=None):
         return {"curve": curve, "knee": knees}
 
     def in_chunks(prompt, chunk):
-        count = -(-prompt // chunk)
-        return f"{count:,} chunk{'s' if count > 1 else ''}"
+        return charts.counted(-(-prompt // chunk), "chunk")
 
     def read(model, prompt, chunk):
         step = steps(model, prompt, min(chunk, prompt))

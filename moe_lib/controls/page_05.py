@@ -30,7 +30,7 @@ def _at(layer, tokens):
 
 def _closest(layer):
     over = np.where(layer.impossible, np.inf, layer.over_limit)
-    return f"{charts.digits(over.min())} times, at {layer.num_tokens[over.argmin()]:,} tokens"
+    return f"{charts.digits(over.min())} times, at {charts.counted(layer.num_tokens[over.argmin()], 'token')}"
 
 
 def _constants(t0, efficiency):

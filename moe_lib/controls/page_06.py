@@ -123,7 +123,7 @@ def offloading(config=None):
 
     def hit(model, device, precision, reuse):
         held = card(model, device, precision)
-        return f"{100 * hits(model, reuse, held)[0]:.0f} %" if held >= 0 else "none"
+        return charts.percent(hits(model, reuse, held)[0]) if held >= 0 else "none"
 
     def milliseconds(each):
         return f"{charts.digits(1e3 * each)} ms"

@@ -87,7 +87,9 @@ def parallel(config=None):
                 batch = np.union1d(2 ** np.arange(int(np.log2(fit)) + 1), fit)
                 hidden, in_open, _ = times(*setting, batch)
                 curve.append(charts.list_row({"key": key}, batch=batch, ms=1e3 * hidden, open=1e3 * in_open))
-                end += charts.rows(key=key, batch=fit, ms=1e3 * hidden[-1])
+                each = 1e3 * hidden[-1]
+                end += charts.rows(key=key, batch=fit, ms=each,
+                                   text=f"{charts.counted(fit, 'sequence')}, {charts.digits(each)} ms")
             else:
                 barred += charts.rows(key=key, text=textwrap.fill("; ".join(why_not(*setting)), 40))
         return {"curve": curve, "end": end, "barred": barred}
@@ -118,7 +120,7 @@ def parallel(config=None):
         "A GPU holds": held,
         "Sequences that fit": told(lambda fit, *_: f"{fit:,}"),
         "A step of all of them": told(lambda fit, hidden, in_open, link, gpus: (
-            f"{charts.digits(hidden)} to {charts.digits(in_open)} ms")),
+            charts.between(hidden, in_open, "ms"))),
         "Exchanges in it": told(lambda fit, hidden, in_open, link, gpus: f"{charts.digits(link)} ms"),
         "Tokens/s of a GPU": told(lambda fit, hidden, in_open, link, gpus: (
             f"{charts.digits(1e3 * fit / hidden / gpus)} at most")),

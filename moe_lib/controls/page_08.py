@@ -119,7 +119,8 @@ def balance(config=None):
 
     def taken(gpus, slots):
         spare, a_token = (slots - E) / gpus * model.num_moe_layers * expert_bytes(model, 1), model.kv_bytes_per_token()
-        return f"{amount(spare)} a GPU" + (f", or {spare / a_token:,.0f} tokens of cache" if spare and a_token else "")
+        cache = f", or {charts.counted(spare / a_token, 'token')} of cache" if spare and a_token else ""
+        return f"{amount(spare)} a GPU{cache}"
 
     readouts = {
         "Fullest GPU over mean": possible(fullest),

@@ -51,7 +51,7 @@ def _barred(model, device, gpus, fits):
     """(how many layouts cannot be, why not in sentences)."""
     if not fits:
         needed = devices_needed(resident_bytes(model, weight_bytes=1), device)
-        return f"all (needs {needed:,} GPUs)", ["fewer cannot hold the weights"]
+        return f"all (needs {charts.counted(needed, 'GPU')})", ["fewer cannot hold the weights"]
     found = [problems(model, layout, weight_block=FP8_BLOCK) for layout in layouts(model, gpus)]
     return f"{sum(map(bool, found))} of {len(found)} layouts", list(dict.fromkeys(itertools.chain.from_iterable(found)))
 
@@ -108,7 +108,7 @@ def plan(config=None):
                 if point := best(*chosen, tpot):
                     layout, sequences, each = point
                     ring += charts.rows(key=key, tpot=tpot, layout=str(layout), batch=sequences, user=1 / each,
-                                        gpu=sequences / each / gpus)
+                                        gpu=sequences / each / gpus, text=charts.counted(sequences, "sequence"))
             many, why = barred(*chosen)
             if why:
                 grey += charts.rows(key=key, text="\n".join(textwrap.fill(text, 34) for text in (
@@ -134,7 +134,7 @@ def plan(config=None):
 
     def cost(model, device, gpus, context, tpot, price):
         def say(layout, sequences, each):
-            return f"${cost_per_million_tokens(sequences / each, price * layout.num_gpus):.2f}"
+            return charts.dollars(cost_per_million_tokens(sequences / each, price * layout.num_gpus))
 
         return told(say)(model, device, gpus, context, tpot)
 
@@ -144,8 +144,7 @@ def plan(config=None):
 
     readouts = {
         "Best layout": told(lambda layout, sequences, each: str(layout)),
-        "Sequences at once": told(lambda layout, sequences, each: (
-            f"{sequences:,} sequence{'s' if sequences > 1 else ''}")),
+        "Sequences at once": told(lambda layout, sequences, each: charts.counted(sequences, "sequence")),
         "Time per token": told(lambda layout, sequences, each: f"{charts.digits(1e3 * each)} ms"),
         "To the first token": first_token,
         "Tokens/s of a GPU": told(lambda layout, sequences, each: charts.digits(sequences / each / layout.num_gpus)),
