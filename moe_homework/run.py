@@ -13,7 +13,8 @@ import pytest
 
 from .expect import one_line
 
-UNUSED = ("cacheprovider", "faulthandler", "logging", "terminal")  # plugins of pytest itself
+# Plugins of pytest itself. The last two collect garbage several times, which takes a second in a process of some size.
+UNUSED = ("cacheprovider", "faulthandler", "logging", "terminal", "threadexception", "unraisableexception")
 OPTIONS = ["-c", os.devnull, "--assert=plain", "--capture=no", "--noconftest", "--import-mode=importlib"]
 OPTIONS += [f"-pno:{name}" for name in UNUSED]
 # Options and plugins of other projects neither slow nor change a grade.

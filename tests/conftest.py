@@ -12,15 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-CHROMIUM_FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
+UNPLUGGED = {"PYTHONPATH": str(ROOT / "tests" / "no_network")}  # environment of a kernel without network and torch
+PATIENCE = 120  # seconds that a test waits for what must come; a busy machine is slow, and no fault
 collect_ignore = ["benchmarks", "no_network"]
 if importlib.util.find_spec("torch") is None:  # `make test-extras` runs them
     collect_ignore.append("extras")
@@ -30,13 +27,21 @@ settings.load_profile("repeatable")
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
-    """Tests that share something slow to make run on one worker, so that it is made once."""
+    """The first worker builds the site while the others run what needs none; then pages and decks, spread over all.
+
+    Tests that share something slow to make, such as an open page, run on one worker.
+    """
     for item in items:
-        for shared in ("site", "lab_url"):
-            if shared in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.xdist_group(shared))
+        made = {name: "" for name in ("graded", "lab_url") if name in getattr(item, "fixturenames", ())}
+        opened = getattr(item, "callspec", None)
+        made |= {name: opened.params[name] for name in ("visit", "deck") if opened and name in opened.params}
+        for name, of in made.items():
+            item.add_marker(pytest.mark.xdist_group(f"{name} {of}"))
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
+    on_site = [item for item in items if "site" in getattr(item, "fixturenames", ())]
+    others = [item for item in items if item not in on_site]
+    items[:] = on_site[:1] + others + on_site[1:]
 
 
 def _needed(found, what):
@@ -71,27 +76,18 @@ def bwrap():
 @pytest.fixture(scope="session")
 def browser(chromium):
     """A headless browser with a profile of its own."""
+    from browsing import CHROMIUM_FLAGS
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         yield playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
 
 
-def watched_page(browser, width=1440, height=900):
-    """A fresh page. `faults` of it collects console errors, exceptions and requests that leave this machine."""
-    page = browser.new_page(viewport={"width": width, "height": height})
-    page.faults = []
-    page.on("console", lambda message: page.faults.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: page.faults.append(str(error)))
-    page.on("requestfailed", lambda request: page.faults.append(f"failed: {request.url}"))
-    local = re.compile(r"(file|data|blob):|(https?|wss?)://(localhost|127\.0\.0\.1)[:/]")
-    page.on("request", lambda request: local.match(request.url) or page.faults.append(f"external: {request.url}"))
-    return page
-
-
 @pytest.fixture
 def page(browser):
     """A fresh page that is watched."""
+    from browsing import watched_page
+
     page = watched_page(browser)
     yield page
     page.close()
@@ -130,16 +126,35 @@ def book():
     return module
 
 
-@pytest.fixture(scope="session")
-def toc_pages(book):
-    """Every page of `_toc.yml`, without its ending."""
-    return book.pages(yaml.safe_load((ROOT / "_toc.yml").read_text()))
+def page_names():
+    """Every page of `_toc.yml`, without its ending, in reading order."""
+    return re.findall(r"(?:root|file): (\S+)", (ROOT / "_toc.yml").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="session")
 def site(book, tmp_path_factory):
-    """Folder of the built site: what `make book` builds, in a folder of its own."""
-    return book.build(tmp_path_factory.mktemp("book"))
+    """Folder of the site that `make book` builds, built once for all workers, without network and torch.
+
+    The environment variable SITE names one that was built before.
+    """
+    from filelock import FileLock
+
+    if "SITE" in os.environ:
+        return Path(os.environ["SITE"]).resolve()
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    fault = folder / "fault of the book"  # empty once it is built
+    with FileLock(folder / "book.lock"), pytest.MonkeyPatch.context() as patch:
+        if not fault.is_file():
+            patch.setenv("PYTHONPATH", UNPLUGGED["PYTHONPATH"])
+            try:
+                book.build(folder / "book")
+                fault.touch()
+            except SystemExit as stopped:
+                fault.write_text(str(stopped), encoding="utf-8")
+    if fault.read_text(encoding="utf-8"):
+        pytest.fail(fault.read_text(encoding="utf-8"), pytrace=False)
+    return folder / "book" / "_build" / "html"
 
 
 @pytest.fixture(scope="session")
@@ -164,11 +179,11 @@ def lab_server(home):
     finally:
         if server.poll() is None:
             os.killpg(server.pid, signal.SIGTERM)
-            server.wait(timeout=30)
+            server.wait(timeout=PATIENCE)
 
 
-def _address(server, log, seconds=60):
-    for _ in range(seconds * 4):
+def _address(server, log):
+    for _ in range(PATIENCE * 4):
         found = re.search(r"http://(?:localhost|127\.0\.0\.1):\d+/lab/tree/[^\s?]+", log.read_text())
         if found:
             return found[0]

@@ -10,17 +10,10 @@ import numpy as np
 import pytest
 from conftest import ROOT
 from drawing import faces, widgets_of
-from test_book import _page_names
 
 from moe_lib.charts import look
 from moe_lib.models import CATALOG
 from moe_lib.steps import decode_step
-
-COLOUR_RULES = ("color-contrast", "link-in-text-block")  # what the theme changes
-# Words of code in their colours, strokes of drawings and formulas: alike everywhere, and four fifths of all elements.
-WHOLE_PAGES = ("notebooks/02_coverage", "book/api/routing")
-LIGHTEN = """document.querySelectorAll(".highlight pre, dt.sig, .moe-plot svg, mjx-math")
-             .forEach(el => { el.textContent = el.textContent; })"""
 
 # Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency", IEEE TVCG
 # 15(6), 2009, doi:10.1109/TVCG.2009.113: the matrices of severity 1, for linear RGB.
@@ -84,42 +77,6 @@ def draw_all(page):
     page.wait_for_function("[...document.querySelectorAll('.moe-chart')].every(el => el.dataset.ready === 'true')")
 
 
-@pytest.mark.parametrize("name", [*_page_names(), "genindex", "search"])
-def test_axe_finds_nothing_on_a_page_in_light_and_dark(site, page, axe, name):
-    page.goto((site / f"{name}.html").as_uri())
-    draw_all(page)
-    for control in page.locator(".moe-chart:has(.moe-inputs)").all()[:1]:
-        control.locator("select, input").first.press("ArrowDown")
-        control.locator(".moe-numbers > summary").press("Enter")
-        control.locator(".moe-numbers table").first.wait_for()
-    if name not in WHOLE_PAGES:
-        page.evaluate(LIGHTEN)
-    assert axe(page) == []
-    page.evaluate("document.documentElement.dataset.theme = 'dark'")
-    assert axe(page, *COLOUR_RULES) == []
-
-
-CUT = """[...document.querySelectorAll(".moe-plot:has(svg)")].flatMap((plot) => {
-  const boxes = [plot, plot.querySelector("svg")].map((node) => node.getBoundingClientRect());
-  return [...plot.querySelectorAll("text")].filter((text) => {
-    const at = text.getBoundingClientRect();
-    const outside = boxes.some(({ left, right }) => at.right > right + 1.5 || at.left < left - 1.5);
-    return at.width && getComputedStyle(text).opacity > 0 && outside;
-  }).map((text) => text.textContent);
-})"""
-
-
-@pytest.mark.parametrize("width", [390, 600, 1024])
-def test_no_text_of_a_figure_is_cut_at_the_width_of_a_phone_a_tablet_or_a_small_window(site, page, width):
-    page.set_viewport_size({"width": width, "height": 900})
-    drawn = [name for name in _page_names() if 'class="moe-chart"' in (site / f"{name}.html").read_text()]
-    for name in drawn:
-        page.goto((site / f"{name}.html").as_uri())
-        draw_all(page)
-        assert page.evaluate(CUT) == [], name
-    assert len(drawn) > 10
-
-
 @pytest.fixture
 def workshop(site, page):
     page.goto((site / "notebooks" / "00_workshop.html").as_uri())
@@ -152,51 +109,6 @@ def test_a_chart_s_numbers_are_saved_as_csv_from_disk(workshop, page):
     assert saved.value.suggested_filename == "00_workshop-figure-1.csv"
     assert len(rows) == len(rows_of(workshop)) and rows[1] == ["this mixture of experts", "1", "1"]
     assert page.faults == []
-
-
-FIGURES = """() => [...document.querySelectorAll(".moe-chart")].map(chart => {
-  const pictures = chart.querySelectorAll("[role=img]");
-  return { name: chart.getAttribute("aria-label"), role: chart.getAttribute("role"), pictures: pictures.length,
-           picture: pictures[0].getAttribute("aria-label"), cells: chart.querySelectorAll(".moe-numbers td").length,
-           empty: [...chart.querySelectorAll(".moe-numbers :is(th, caption)")].filter(x => !x.textContent).length,
-           drawing: chart.innerText.includes("A drawing: there are no numbers") };
-})"""
-
-
-def test_every_chart_has_a_name_a_picture_of_that_name_and_numbers_or_is_a_drawing(site, page, toc_pages):
-    drawings = []
-    for name in (name for name in toc_pages if 'class="moe-chart"' in (site / f"{name}.html").read_text()):
-        page.goto((site / f"{name}.html").as_uri())
-        draw_all(page)
-        page.evaluate("document.querySelectorAll('.moe-numbers').forEach(box => { box.open = true; })")
-        page.wait_for_function("[...document.querySelectorAll('.moe-numbers')].every(box => box.querySelector('p'))")
-        for figure in page.evaluate(FIGURES):
-            assert 10 < len(figure["name"]) < 170 and figure["role"] == "figure", figure
-            assert figure["pictures"] == 1 and figure["picture"] == figure["name"] and not figure["empty"], figure
-            assert (figure["cells"] >= 4) != figure["drawing"], figure
-            drawings += [figure["name"]] if figure["drawing"] else []
-    assert len(drawings) <= 1 and page.faults == []
-
-
-STATE = """chart => chart.querySelector(".moe-plot svg").innerHTML + (chart.querySelector("dl")?.innerText ?? "")"""
-
-
-def test_on_a_phone_the_arrow_keys_move_every_input_and_its_figure(site, page, toc_pages):
-    page.set_viewport_size({"width": 390, "height": 800})
-    for name in (name for name in toc_pages if '"choices":[{' in (site / f"{name}.html").read_text()):
-        page.goto((site / f"{name}.html").as_uri())
-        draw_all(page)
-        for chart in page.locator(".moe-chart:has(.moe-inputs)").all():
-            for box in chart.locator(".moe-input:not(:has(:disabled)):not(:disabled)").all():
-                box.locator("select, input[type=range], input:checked").focus()
-                seen = {chart.evaluate(STATE)}
-                for key in ("ArrowDown", "ArrowUp", "ArrowUp"):
-                    page.keyboard.press(key)
-                    page.wait_for_timeout(50)
-                    seen.add(chart.evaluate(STATE))
-                page.keyboard.press("ArrowDown")
-                assert len(seen) > 1, (name, box.inner_text())
-            assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
 
 
 def test_readouts_are_announced_once_after_a_drag(workshop, page):

@@ -12,25 +12,16 @@ import nbformat
 import pytest
 import yaml
 from bs4 import BeautifulSoup
-from conftest import NOTEBOOKS, ROOT
+from conftest import NOTEBOOKS, ROOT, page_names
 from page_rules import shape_faults
-from weight import LANDING_BYTES, PAGE_BYTES, loaded, weights
 
 LOADED = re.compile(r"""<(?:script|img|iframe|source|video|link)\b[^>]*?(?:src|href)=["']((?:https?:)?//[^"']+)""")
 IMPORTED = re.compile(r"""(?:url\(|@import )["']?((?:https?:)?//[^)]+)""")
 
 
-def _page_names():
-    text = (ROOT / "_toc.yml").read_text()
-    return re.findall(r"(?:root|file): (\S+)", text)
-
-
-every_page = pytest.mark.parametrize("name", _page_names())
-
-
-def test_every_page_of_the_table_of_contents_was_built(site, toc_pages):
-    assert toc_pages == _page_names()
-    assert [name for name in toc_pages if not (site / f"{name}.html").is_file()] == []
+def test_every_page_of_the_table_of_contents_was_built(site, book):
+    assert book.pages(yaml.safe_load((ROOT / "_toc.yml").read_text())) == page_names()
+    assert [name for name in page_names() if not (site / f"{name}.html").is_file()] == []
     assert (site / "index.html").is_file()
 
 
@@ -40,21 +31,12 @@ def test_no_page_or_style_names_a_file_elsewhere_to_load(site):
             assert pattern.findall(path.read_text()) == [], path
 
 
-def test_scripts_are_loaded_only_where_they_are_used(site, toc_pages):
-    for name in toc_pages:
+def test_scripts_are_loaded_only_where_they_are_used(site):
+    for name in page_names():
         html = (site / f"{name}.html").read_text()
         assert ("vega-embed.js" in html) == ("moe-chart.js" in html) == ('class="moe-chart"' in html), name
         assert ("mathjax/tex-chtml.js" in html) == ('class="math' in html), name
         assert "require.js" not in html and "widget-state" not in html and "sphinx-thebe.js" not in html, name
-
-
-def test_the_first_page_and_what_every_further_page_adds_are_light(site, browser, toc_pages):
-    first, *further = toc_pages
-    base = weights(loaded(browser.new_page(), site / f"{first}.html"))
-    assert sum(base.values()) <= LANDING_BYTES, base
-    for name in further:
-        own = weights(loaded(browser.new_page(), site / f"{name}.html") - base.keys())
-        assert sum(own.values()) <= PAGE_BYTES, own
 
 
 def test_no_icon_font_and_no_script_of_bootstrap_is_left_in_the_site(site):
@@ -63,29 +45,8 @@ def test_no_icon_font_and_no_script_of_bootstrap_is_left_in_the_site(site):
     assert not re.search(r"@font-face|[}/]\.fa-[a-z-]+:before", styles)
 
 
-@every_page
-def test_a_page_opened_from_disk_asks_for_nothing_elsewhere_and_reports_no_error(site, page, name):
-    page.goto((site / f"{name}.html").as_uri())
-    page.wait_for_load_state("networkidle")
-    assert page.faults == []
-
-
-@every_page
-def test_formulas_and_charts_of_a_page_are_drawn(site, page, name):
-    page.goto((site / f"{name}.html").as_uri())
-    formulas = page.locator(".math").count()
-    page.wait_for_function("window.MathJax?.startup?.promise" if formulas else "true")
-    page.evaluate("window.MathJax?.startup?.promise")
-    assert page.locator(".math mjx-container").count() >= formulas
-    assert page.locator("mjx-merror").count() == 0
-    for chart in page.locator(".moe-chart").all():
-        chart.scroll_into_view_if_needed()
-        page.wait_for_function("chart => chart.dataset.ready === 'true'", arg=chart.element_handle())
-    assert page.faults == []
-
-
-def test_the_theme_button_turns_the_page_dark(site, page, toc_pages):
-    page.goto((site / f"{toc_pages[0]}.html").as_uri())
+def test_the_theme_button_turns_the_page_dark(site, page):
+    page.goto((site / f"{page_names()[0]}.html").as_uri())
     background = {}
     for _ in range(3):
         page.locator("button.theme-switch-button:visible").first.click()
@@ -95,8 +56,8 @@ def test_the_theme_button_turns_the_page_dark(site, page, toc_pages):
     assert page.faults == []
 
 
-def test_the_search_works_from_disk_and_shows_the_words_found(site, page, toc_pages):
-    page.goto((site / f"{toc_pages[2]}.html").as_uri())
+def test_the_search_works_from_disk_and_shows_the_words_found(site, page):
+    page.goto((site / f"{page_names()[2]}.html").as_uri())
     page.keyboard.press("Control+k")
     page.keyboard.type("ridge po")
     page.keyboard.press("Enter")
@@ -146,12 +107,8 @@ def test_the_page_tells_who_measured_the_answer_to_a_prediction(site):
     assert page.count("Measured by NVIDIA: <strong>") == 2
 
 
-def test_a_phone_opens_pages_and_headings_from_the_bar_and_nothing_is_wider_than_it(site, page, toc_pages):
+def test_a_phone_opens_pages_and_headings_from_the_bar_and_words_found_fit_it(site, page):
     page.set_viewport_size({"width": 390, "height": 844})
-    for name in [*toc_pages, "genindex", "search"]:
-        page.goto((site / f"{name}.html").as_uri())
-        page.wait_for_load_state("networkidle")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
     page.goto((site / "search.html").as_uri() + "?q=token_time")
     assert page.locator("#search-results li").count() and page.evaluate("document.documentElement.scrollWidth") <= 390
     page.goto((site / "book" / "sources.html").as_uri())
@@ -161,9 +118,9 @@ def test_a_phone_opens_pages_and_headings_from_the_bar_and_nothing_is_wider_than
         page.keyboard.press("Escape")
 
 
-def test_the_first_use_of_a_glossary_word_on_a_page_links_to_it_and_says_what_it_means(site, toc_pages):
+def test_the_first_use_of_a_glossary_word_on_a_page_links_to_it_and_says_what_it_means(site):
     glossary = BeautifulSoup((site / "book" / "glossary.html").read_text(), "html.parser")
-    for name in toc_pages:
+    for name in page_names():
         article = BeautifulSoup((site / f"{name}.html").read_text(), "html.parser").article
         links = [word.parent for word in article.select("a > .std-term") if not word.find_parent(class_="glossary")]
         for link in links:
@@ -223,10 +180,10 @@ def _addresses(path):
     return [link.get("href", "") for link in BeautifulSoup(path.read_text(), "html.parser").select("a")]
 
 
-def test_without_a_repository_no_page_links_to_one(site, toc_pages):
+def test_without_a_repository_no_page_links_to_one(site):
     if yaml.safe_load((ROOT / "_config.yml").read_text())["repository"]["url"]:
         pytest.skip("this checkout has a repository")
-    for name in toc_pages:
+    for name in page_names():
         frame = BeautifulSoup((site / f"{name}.html").read_text(), "html.parser")
         assert not frame.select(".moe-actions a[href^=http], .moe-facts a, .bd-sidebar-primary a[href^=http]"), name
 

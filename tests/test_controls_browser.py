@@ -85,13 +85,6 @@ def test_a_browser_does_not_restore_inputs_that_the_figure_does_not_follow(works
     assert all(form.get_attribute("autocomplete") == "off" for form in forms.all())
 
 
-def test_the_page_is_no_wider_than_a_phone(site, page, toc_pages):
-    page.set_viewport_size({"width": 390, "height": 800})
-    for name in toc_pages:
-        page.goto((site / f"{name}.html").as_uri())
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
-
-
 def test_a_prediction_shows_its_answer_only_after_a_number(site, page):
     page.goto((site / "notebooks" / "00_workshop.html").as_uri())
     form = page.locator("form.moe-predict").first

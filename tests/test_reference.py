@@ -95,16 +95,6 @@ def test_a_page_of_the_reference_is_light(site, name):
     assert len(gzip.compress((site / "book" / "api" / f"{name}.html").read_bytes())) <= 150e3
 
 
-@every_page
-def test_a_page_of_the_reference_fits_a_phone_with_its_code_unfolded(site, page, name):
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.goto((site / "book" / "api" / f"{name}.html").as_uri())
-    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    wide = "[...document.querySelectorAll('.bd-article pre')].filter(pre => pre.scrollWidth > pre.clientWidth).length"
-    assert page.evaluate(wide) == 0 and page.faults == []
-
-
 def test_code_is_shown_without_its_docstring():
     code = reference.code_of(sys.modules["moe_lib.routing"].coverage)
     assert code[0].startswith("def coverage(") and code[-1].strip() == "return 1 - (1 - k / E) ** B"

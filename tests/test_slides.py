@@ -5,9 +5,10 @@ import re
 
 import pytest
 import slides
+from browsing import watched_page
 from bs4 import BeautifulSoup
-from conftest import NOTEBOOKS, watched_page
-from test_accessibility import COLOUR_RULES, LIGHTEN
+from conftest import NOTEBOOKS
+from test_pages import COLOUR_RULES, LIGHTEN
 
 DECKS = [path.stem for path in NOTEBOOKS if path.stem[0].isdigit()]
 SIZES = [(1280, 720), (1920, 1080)]
@@ -146,7 +147,7 @@ def test_nothing_leaves_its_slide(deck):
     faults = {}
     for width, height in SIZES[::-1]:
         deck.set_viewport_size({"width": width, "height": height})
-        deck.wait_for_timeout(100)
+        deck.wait_for_function(f"Math.abs(Reveal.getScale() - {width / 1280}) < 1e-3")
         faults[width] = deck.evaluate(OVERFLOW)
     assert faults == {1280: [], 1920: []}
 
@@ -176,6 +177,25 @@ def test_a_slider_on_a_slide_redraws_and_gives_the_arrows_back(deck):
     slider.click()
     deck.keyboard.press("ArrowRight")
     assert deck.evaluate("Reveal.getIndices().h") == at + 1
+
+
+LAST = """(part) => document.querySelectorAll(".moe-chart .moe-input").forEach((field) => {
+  const [input, kind] = [field.querySelector("select, input"), field.querySelector("input")?.type ?? "select"];
+  if (kind === "range") input.value = input[part === "first" ? "min" : "max"];
+  else if (kind === "select") input.selectedIndex = part === "first" ? 0 : input.options.length - 1;
+  else return [...field.querySelectorAll("input")].at(part === "first" ? 0 : -1).click();
+  for (const kind of ["input", "change"]) input.dispatchEvent(new Event(kind, { bubbles: true }));
+})"""
+
+
+@opened
+def test_readouts_that_grow_stay_on_their_slide(deck):
+    if not deck.locator(".moe-inputs").count():
+        pytest.skip("no input in this deck")
+    for part in ("last", "first"):
+        deck.evaluate(LAST, part)
+        deck.wait_for_function("!document.querySelector('.moe-chart[data-fitting]')")
+        assert [fault for fault in deck.evaluate(OVERFLOW) if "tiles" in fault] == []
 
 
 @opened
@@ -238,22 +258,3 @@ def test_a_printed_deck_has_a_page_for_every_slide_and_no_solution(site, page, t
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) == len(sections(site, name))
     assert page.locator(".solution").count() == 0 and page.locator(".exercise").count() == 1
     assert page.faults == []
-
-
-LAST = """(part) => document.querySelectorAll(".moe-chart .moe-input").forEach((field) => {
-  const [input, kind] = [field.querySelector("select, input"), field.querySelector("input")?.type ?? "select"];
-  if (kind === "range") input.value = input[part === "first" ? "min" : "max"];
-  else if (kind === "select") input.selectedIndex = part === "first" ? 0 : input.options.length - 1;
-  else return [...field.querySelectorAll("input")].at(part === "first" ? 0 : -1).click();
-  input.dispatchEvent(new Event("input", { bubbles: true }));
-})"""
-
-
-@opened
-def test_readouts_that_grow_stay_on_their_slide(deck):
-    if not deck.locator(".moe-inputs").count():
-        pytest.skip("no input in this deck")
-    for part in ("last", "first"):
-        deck.evaluate(LAST, part)
-        deck.wait_for_timeout(3000)
-        assert [fault for fault in deck.evaluate(OVERFLOW) if "tiles" in fault] == []

@@ -4,6 +4,8 @@ import gzip
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
+from browsing import read
+
 PACKED = {".woff", ".woff2", ".png"}  # compressed already
 LANDING_BYTES, PAGE_BYTES = 1_000_000, 150_000  # the bars: the first page with all it loads, what each further one adds
 
@@ -18,13 +20,7 @@ def loaded(page, path):
     """The files that a browser asks for when a page is read from top to bottom, itself included."""
     asked = set()
     page.on("request", lambda request: asked.add(unquote(urlparse(request.url).path)))
-    page.goto(Path(path).as_uri())
-    page.wait_for_load_state("networkidle")
-    page.evaluate("window.MathJax?.startup?.promise")
-    for chart in page.locator(".moe-chart").all():
-        chart.scroll_into_view_if_needed()
-        page.wait_for_function("chart => chart.dataset.ready === 'true'", arg=chart.element_handle())
-    page.evaluate("document.fonts.ready.then(() => true)")
+    read(page, path)
     return {Path(name) for name in asked if name.startswith("/") and Path(name).is_file()}
 
 

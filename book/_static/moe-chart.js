@@ -274,6 +274,7 @@
         await drawWith(width, columns);
         if (!legendIsCut()) break;
       }
+      el.dataset.width = width; // that of the drawing
       el.dataset.ready = "true";
     };
     let drawing = Promise.resolve();

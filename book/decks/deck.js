@@ -74,11 +74,16 @@
   // What readouts say may grow: once an input rests, tiles that have left the slide are placed anew.
   const fitAgain = (chart, scale) => {
     let timer;
+    let moves = 0;
     let fitting = Promise.resolve();
     const outside = () => bottom(chart.querySelector(".moe-tiles") ?? chart) > lowestOf(chart, scale) + 6 * scale();
     chart.addEventListener("input", () => {
+      const move = moves += 1;
+      chart.dataset.fitting = ""; // until it has come to rest
       clearTimeout(timer);
-      timer = setTimeout(() => { fitting = fitting.then(() => outside() && fitted(chart, scale)); }, 400);
+      timer = setTimeout(() => {
+        fitting = fitting.then(() => outside() && fitted(chart, scale)).then(() => move === moves && delete chart.dataset.fitting);
+      }, 400);
     });
   };
 

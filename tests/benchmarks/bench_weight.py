@@ -14,8 +14,8 @@ from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "book"), str(ROOT / "tests")]
+from browsing import CHROMIUM_FLAGS, watched_page  # noqa: E402
 from build import pages  # noqa: E402
-from conftest import CHROMIUM_FLAGS  # noqa: E402
 from weight import LANDING_BYTES, PAGE_BYTES, loaded, weights  # noqa: E402
 
 
@@ -26,13 +26,13 @@ def main(site=ROOT / "_build" / "html"):
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
-        base = weights(loaded(browser.new_page(), site / f"{first}.html"))
+        base = weights(loaded(watched_page(browser), site / f"{first}.html"))
         for file, size in base.items():
             print(f"{size:10,}  {file.relative_to(site)}")
         print(f"{sum(base.values()):10,}  {first} with all it loads (bar {LANDING_BYTES:,})\n")
         sums = {}
         for name in further:
-            own = weights(loaded(browser.new_page(), site / f"{name}.html") - base.keys())
+            own = weights(loaded(watched_page(browser), site / f"{name}.html") - base.keys())
             sums[name] = sum(own.values())
             print(f"{sums[name]:10,}  {name}: " + ", ".join(f"{file.name} {size:,}" for file, size in own.items()))
     print(f"heaviest further page: {max(sums, key=sums.get)}, {max(sums.values()):,} bytes (bar {PAGE_BYTES:,})")
