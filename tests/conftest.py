@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 UNPLUGGED = {"PYTHONPATH": str(ROOT / "tests" / "no_network")}  # environment of a kernel without network and torch
 PATIENCE = 120  # seconds that a test waits for what must come; a busy machine is slow, and no fault
+SLOW = {"site", "browser", "lab_url", "bwrap", "small_book", "setup"}  # fixtures that `make check` leaves out
 collect_ignore = ["benchmarks", "no_network"]
 if importlib.util.find_spec("torch") is None:  # `make test-extras` runs them
     collect_ignore.append("extras")
@@ -27,21 +28,24 @@ settings.load_profile("repeatable")
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
-    """The first worker builds the site while the others run what needs none; then pages and decks, spread over all.
+    """One worker builds the site while the others run what needs none; then come pages and decks, spread over all.
 
-    Tests that share something slow to make, such as an open page, run on one worker.
+    Tests that share something slow to make, such as an open page, run on one worker, one after the other.
     """
     for item in items:
-        made = {name: "" for name in ("graded", "lab_url") if name in getattr(item, "fixturenames", ())}
-        opened = getattr(item, "callspec", None)
-        made |= {name: opened.params[name] for name in ("visit", "deck") if opened and name in opened.params}
-        for name, of in made.items():
-            item.add_marker(pytest.mark.xdist_group(f"{name} {of}"))
-        if "browser" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.browser)
-    on_site = [item for item in items if "site" in getattr(item, "fixturenames", ())]
-    others = [item for item in items if item not in on_site]
-    items[:] = on_site[:1] + others + on_site[1:]
+        uses, chosen = _fixtures(item), item.callspec.params if hasattr(item, "callspec") else {}
+        for name in uses & {"graded", "lab_url", "visit", "deck"}:
+            item.add_marker(pytest.mark.xdist_group(f"{name} {chosen.get(name, '')}"))
+        for mark in ["slow"] * bool(uses & SLOW) + ["browser"] * ("browser" in uses):
+            item.add_marker(mark)
+    order = [item for item in items if "site" in _fixtures(item)][:1]
+    for wanted in ({"graded"}, set(), {"site"}):
+        order += [item for item in items if item not in order and _fixtures(item) & {"graded", "site"} == wanted]
+    items[:] = order
+
+
+def _fixtures(item):
+    return set(getattr(item, "fixturenames", ()))
 
 
 def _needed(found, what):
@@ -146,7 +150,7 @@ def site(book, tmp_path_factory):
     fault = folder / "fault of the book"  # empty once it is built
     with FileLock(folder / "book.lock"), pytest.MonkeyPatch.context() as patch:
         if not fault.is_file():
-            patch.setenv("PYTHONPATH", UNPLUGGED["PYTHONPATH"])
+            [patch.setenv(*each) for each in UNPLUGGED.items()]
             try:
                 book.build(folder / "book")
                 fault.touch()
