@@ -15,7 +15,7 @@ OUT ?= results
 GRADE_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab book slides slides-pdf site grade test test-extras bench lint lock clean
+.PHONY: help setup lab book slides slides-pdf site grade check test test-extras bench lint lock clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -39,6 +39,9 @@ _build/html/index.html: | $(INSTALLED)
 
 site: book  ## build the site and pack it, decks too, into _build/site.zip
 	$(BIN)/python book/archive.py
+
+check: $(INSTALLED)  ## run the tests that need no site, browser or sandbox: formulas, examples, command, homework, charts
+	$(BIN)/python -m pytest -m "not slow" $(PYTEST_FLAGS)
 
 test: $(INSTALLED)  ## run every test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)

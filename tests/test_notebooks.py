@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -25,7 +24,7 @@ def test_every_notebook_runs_alone_within_a_minute_of_processor_time(site):
     """The build of the site executed each in a kernel of its own, and stops where a cell fails or warns."""
     took = json.loads(site.with_name("executed.json").read_text())
     homework = sorted((ROOT / "notebooks" / "homework").glob("*.ipynb"))
-    executed = {f"{path.relative_to(ROOT).with_suffix('')}" for path in [*NOTEBOOKS, *homework]}
+    executed = {path.relative_to(ROOT).with_suffix("").as_posix() for path in [*NOTEBOOKS, *homework]}
     assert executed <= took.keys()
     assert {name: each for name, each in took.items() if not 0 < each["processor_seconds"] < 60} == {}
 

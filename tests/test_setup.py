@@ -13,10 +13,12 @@ import yaml
 from conftest import ROOT
 from packaging.requirements import Requirement
 from packaging.version import Version
+from test_imports import FORMULAS
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LOCK = (ROOT / "requirements.lock").read_text()
 PINS = [Requirement(line) for line in LOCK.splitlines() if re.match(r"\w", line)]
+WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["optional-dependencies"]
 WANTED = [Requirement(line) for line in PROJECT["dependencies"] + EXTRAS["book"] + EXTRAS["test"]]
 
@@ -30,7 +32,7 @@ def test_every_dependency_is_pinned_to_a_version_it_allows(wanted):
         assert specifier.operator == "==" and wanted.specifier.contains(Version(specifier.version))
 
 
-@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13", "3.14"])
 def test_one_pin_of_a_package_holds_on_each_python(python):
     environment = {"python_version": python, "python_full_version": f"{python}.9"}
     names = [pin.name for pin in PINS if pin.marker is None or pin.marker.evaluate(environment)]
@@ -50,13 +52,25 @@ def test_conda_installs_the_same_python_and_the_same_pins():
     assert pip == {"pip": ["-r requirements.lock", "-e ."]} and "pip" in conda
 
 
-def test_the_workflow_runs_the_same_targets_on_every_python_of_the_project():
-    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())
-    (job,) = workflow["jobs"].values()
+def test_the_workflow_tests_a_change_once_on_every_python_of_the_project():
+    assert WORKFLOW[True] == {"push": {"branches": ["main"]}, "pull_request": None} and WORKFLOW["concurrency"]
+    job = WORKFLOW["jobs"]["test"]
     versions = job["strategy"]["matrix"]["python"]
-    assert versions == ["3.11", "3.12", "3.13"] and f">={versions[0]}" == PROJECT["requires-python"]
+    assert versions == ["3.11", "3.12", "3.13", "3.14"] and f">={versions[0]}" == PROJECT["requires-python"]
     assert any(step.get("run") == "bash .ci/run" for step in job["steps"])
     assert (ROOT / ".ci" / "run").read_text().rstrip().endswith("make test")
+
+
+def test_the_workflow_sets_up_without_make_as_the_readme_says_and_tests_every_formula_module():
+    job, readme = WORKFLOW["jobs"]["without-make"], (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    for system in job["strategy"]["matrix"]["include"]:
+        commands = [step["run"] for step in job["steps"] if "run" in step]
+        for name, value in system.items():
+            commands = [command.replace(f"${{{{ matrix.{name} }}}}", value) for command in commands]
+        assert [command for command in commands[:3] if command not in readme] == []
+    tests = {f"tests/test_{name.lstrip('_')}.py" for name in FORMULAS}
+    assert {path for path in commands[3].split() if path.startswith("tests/")} == {
+        path for path in tests if (ROOT / path).is_file()}  # fmt: skip
 
 
 @pytest.fixture

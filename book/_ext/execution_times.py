@@ -26,13 +26,15 @@ def stop(app, doctree):
     """A document was read: note what its kernel took."""
     run = NbMetadataCollector.get_exec_data(app.env, app.env.docname)
     if run:
-        run["processor"] = of_children() - app.env.temp_data["of_children"]
+        used = of_children() - app.env.temp_data["of_children"]
+        run["processor"] = used or run["runtime"]  # Windows does not say
 
 
 def write(app, exception):
     """Write what each notebook took."""
-    runs = {name: NbMetadataCollector.get_exec_data(app.env, name) for name in sorted(app.env.found_docs if app.env else ())}
-    took = {name: {"seconds": run["runtime"], "processor_seconds": run["processor"]} for name, run in runs.items() if run}
+    names = sorted(app.env.found_docs) if app.env else ()
+    runs = {name: run for name in names if (run := NbMetadataCollector.get_exec_data(app.env, name))}
+    took = {name: {"seconds": run["runtime"], "processor_seconds": run.get("processor")} for name, run in runs.items()}
     Path(app.outdir).with_name("executed.json").write_text(json.dumps(took, indent=1), encoding="utf-8")
 
 

@@ -15,7 +15,8 @@ import numpy as np
 from playwright.sync_api import sync_playwright
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from conftest import CHROMIUM_FLAGS, ROOT, lab_server  # noqa: E402
+from browsing import CHROMIUM_FLAGS  # noqa: E402
+from conftest import ROOT, lab_server  # noqa: E402
 
 WATCH = """([figure, kinds]) => {
   window.waits = [];
