@@ -244,8 +244,32 @@ def rank_times(model, work, device, dtype="bf16", *, weight_bytes=None):
     64 us
     729 us
     """
+    return np.maximum(*rank_terms(model, work, device, dtype, weight_bytes=weight_bytes))
+
+
+class Terms(NamedTuple):
+    """Seconds of reading and of computing."""
+
+    reading: np.ndarray
+    computing: np.ndarray
+
+
+def rank_terms(model, work, device, dtype="bf16", *, weight_bytes=None):
+    """The two terms of `rank_times`, from the same arguments: the larger one binds a GPU.
+
+    Returns
+    -------
+    Terms
+
+    >>> from moe_lib.hardware import DEVICES
+    >>> from moe_lib.models import CATALOG
+    >>> work = rank_work([8 / 256] * 256, range(256), 32, 65536)
+    >>> terms = rank_terms(CATALOG["deepseek-v3"], work, DEVICES["h200"], "fp8", weight_bytes=1)
+    >>> print(*(f"{seconds[0] * 1e6:.0f} us" for seconds in terms))
+    73 us 729 us
+    """
     read = work.experts_touched * expert_bytes(model, weight_bytes) / device.bandwidth_bytes_per_s
-    return np.maximum(read, 2 * work.tokens * model.expert_params / device.peak(dtype))
+    return Terms(read, 2 * work.tokens * model.expert_params / device.peak(dtype))
 
 
 def _layers(name, numbers):

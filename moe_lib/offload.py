@@ -7,10 +7,11 @@ accelerator holds already (`caching` predicts it).
 import numpy as np
 
 from ._arguments import ABOVE_ZERO, require
+from .hardware import find_device, find_link
 from .models import find_model
-from .roofline import transfer_time
+from .roofline import memory_time, transfer_time
 from .routing import experts_touched
-from .steps import bytes_per_weight, part_bytes, resident_bytes
+from .steps import bytes_per_weight, decode_step, part_bytes, resident_bytes
 
 
 def expert_bytes(model, weight_bytes=None):
@@ -141,6 +142,84 @@ def host_time(model, bandwidth, flops_per_s, *, weight_bytes=None, hit_rate=0, c
     reading = transfer_time(
         missed_bytes(model, batch=batch, weight_bytes=weight_bytes, hit_rate=hit_rate), bandwidth)
     return require("compute_time", compute_time, 0) + np.maximum(reading, arithmetic)
+
+
+def copied_step_time(model, device, link, *, weight_bytes=None, context=0, hit_rate=0, batch=1):
+    """Seconds of a decode step on a device that copies in what it misses: T + L, nothing known early.
+
+    The device then reads all bytes of the step, T, those copied too. L is as in `token_time`, at the rate of the link
+    or of the device's own, whichever is slower.
+
+    Parameters
+    ----------
+    model, weight_bytes, context, batch
+        As `steps.decode_step`.
+    device : Device
+    link : Link
+    hit_rate : array_like
+        As `missed_bytes`.
+
+    Returns
+    -------
+    float or ndarray
+        Seconds.
+
+    Raises
+    ------
+    ValueError
+        As `token_time`, `steps.decode_step`.
+
+    Notes
+    -----
+    Source: notebook 06, eq. 6.2.
+
+    >>> seconds = copied_step_time("deepseek-v3", "h200", "pcie5-x16", weight_bytes=1, context=4096, hit_rate=0.17)
+    >>> print(f"{seconds * 1e3:.0f} ms")
+    277 ms
+    """
+    device = find_device(device)
+    slower = min(find_link(of).bytes_per_s for of in (link, device.host_link or link))
+    step = decode_step(model, batch, weight_bytes=weight_bytes, context=context)
+    return token_time(model, slower, weight_bytes=weight_bytes, hit_rate=hit_rate, batch=batch,
+                      compute_time=memory_time(step, device))
+
+
+def hosted_step_time(model, device, host, host_flops_per_s, *, weight_bytes=None, context=0, hit_rate=0, batch=1):
+    """Seconds of a decode step on a device whose host computes what it misses, one after the other.
+
+    The device reads all bytes of the step but those of the missing experts, which `host_time` times.
+
+    Parameters
+    ----------
+    model, device, weight_bytes, context, hit_rate, batch
+        As `copied_step_time`.
+    host : Device
+        Whose memory holds the experts.
+    host_flops_per_s : array_like
+        FLOP/s of its arithmetic.
+
+    Returns
+    -------
+    float or ndarray
+        Seconds.
+
+    Raises
+    ------
+    ValueError
+        As `host_time`, `steps.decode_step`.
+
+    Notes
+    -----
+    Source: notebook 06, eq. 6.5.
+
+    >>> setting = {"weight_bytes": 1, "context": 4096, "hit_rate": 0.17}
+    >>> print(f"{hosted_step_time('deepseek-v3', 'h200', 'server-ddr5', 21.3e12, **setting) * 1e3:.0f} ms")
+    41 ms
+    """
+    device, outside = find_device(device), {"weight_bytes": weight_bytes, "hit_rate": hit_rate, "batch": batch}
+    step = decode_step(model, batch, weight_bytes=weight_bytes, context=context)
+    own = memory_time(step, device) - missed_bytes(model, **outside) / device.bandwidth_bytes_per_s
+    return host_time(model, find_device(host).bandwidth_bytes_per_s, host_flops_per_s, compute_time=own, **outside)
 
 
 def tokens_where_copying_wins(link_bandwidth, flops_per_s, *, weight_bytes=2):

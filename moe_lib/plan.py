@@ -3,6 +3,7 @@ unless an overhead is given that was fitted to measurements (`roofline.fit_overh
 throughput at most. Routers with favourites touch fewer experts and can be faster.
 """
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -188,8 +189,106 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
                    float(prefill_rate), *_costs(prompt, output, prefill_rate, rate, price))
 
     rows = [row(layout) for layout in layouts(model, num_gpus)]
-    return Plan(sorted(rows, key=lambda row: (bool(row.problems), not row.fits, -round(row.tokens_per_s_per_gpu, 6),
-                                              -row.layout.expert_parallel)))
+    return Plan(sorted(rows, key=lambda row: (bool(row.problems), not row.fits, *_best_first(row))))
+
+
+def _best_first(row):
+    """Order of rows: by tokens per second; between equals, those first that spread whole experts."""
+    return -round(float(row.tokens_per_s_per_gpu), 6), -row.layout.expert_parallel
+
+
+class Line(NamedTuple):
+    """One way to spread the attention, batch by batch.
+
+    Attributes
+    ----------
+    layout : Layout
+    problems : list of str
+        Why it is illegal; empty if it is not.
+    batch : ndarray of int [n]
+        Sequences in a step over all GPUs: 1 to the most that fit. A point of a line has one number here and in tpot.
+    tpot : ndarray [n]
+        Seconds per output token.
+    """
+
+    layout: Layout
+    problems: list[str]
+    batch: np.ndarray
+    tpot: np.ndarray
+
+    @property
+    def tokens_per_s_per_user(self):
+        return 1 / self.tpot
+
+    @property
+    def tokens_per_s_per_gpu(self):
+        return self.batch / self.tpot / self.layout.num_gpus
+
+
+def frontier(model, device, num_gpus, *, context, weight_bytes=None, kv_bytes=2, weight_block=None, most=65536):
+    """Every way to spread the attention over GPUs of one kind, at every batch that fits: a line each.
+
+    No exchanges are counted, so it makes no difference how the experts are cut: a line has the legal layout that comes
+    first in `plan`, or an illegal one where none is legal.
+
+    Parameters
+    ----------
+    model, device, num_gpus, context, weight_bytes, kv_bytes, weight_block
+        As `plan`.
+    most : int
+        Sequences at which a line ends in any case.
+
+    Returns
+    -------
+    list of Line
+        Without those on which not one sequence fits.
+
+    Raises
+    ------
+    ValueError
+        As `plan`.
+
+    >>> lines = frontier("deepseek-v3", "h200", 8, context=8192, weight_bytes=1)
+    >>> for line in lines[0], lines[-1]:
+    ...     print(line.layout, f"{line.batch[-1]} sequences, {1e3 * line.tpot[-1]:.1f} ms")
+    TP8+EP8 88 sequences, 27.2 ms
+    DP8+EP8 504 sequences, 28.0 ms
+    """
+    model, device, lines = find_model(model), find_device(device), []
+    for _, same in itertools.groupby(layouts(model, num_gpus), key=lambda layout: layout.attention_tp):
+        found = {layout: problems(model, layout, weight_block=weight_block) for layout in same}
+        layout = min(found, key=lambda of: (bool(found[of]), -of.expert_parallel))
+        fit = layout_sequences(model, layout, device.usable_bytes, weight_bytes=weight_bytes, context=context,
+                               kv_bytes=kv_bytes)
+        batch = np.arange(1, min(fit, most) + 1, dtype=int)
+        if batch.size:
+            lines.append(Line(layout, found[layout], batch, time_per_token(
+                model, batch, layout, device, context=context, weight_bytes=weight_bytes, kv_bytes=kv_bytes)))
+    return lines
+
+
+def best_point(lines, tpot):
+    """The point of a `frontier` with the most tokens per second among legal ones whose steps take tpot at most.
+
+    Parameters
+    ----------
+    lines : list of Line
+    tpot : float
+        Seconds per output token.
+
+    Returns
+    -------
+    Line or None
+        With one batch, as the first row of `plan` has it; None where no legal layout is in time.
+
+    >>> lines = frontier("deepseek-v3", "h200", 8, context=8192, weight_bytes=1)
+    >>> point = best_point(lines, 0.02)
+    >>> print(point.layout, point.batch, f"{point.tokens_per_s_per_gpu:.0f} tokens/s a GPU")
+    TP2xDP4+EP8 81 508 tokens/s a GPU
+    """
+    in_time = [(line, np.searchsorted(line.tpot, tpot, "right")) for line in lines if not line.problems]
+    points = [line._replace(batch=line.batch[n - 1], tpot=line.tpot[n - 1]) for line, n in in_time if n]
+    return min(points, key=_best_first, default=None)
 
 
 def time_per_token(model, batch, layout, device, *, context=0, weight_bytes=None, kv_bytes=2, overhead=(0, 1),

@@ -352,6 +352,31 @@ def part_bytes(model, weight_bytes=None):
     return {part: float(count * per_weight[part]) for part, count in model.ledger().items()}
 
 
+def parts_read(model, share_touched, weight_bytes=None):
+    """Bytes that a step reads of every part: routed experts as touched, an input embedding only if it is the head too.
+
+    Parameters
+    ----------
+    model : MoEModel
+    share_touched : float
+        Share of the routed experts that the step touches: k/E for one token.
+    weight_bytes
+        As `bytes_per_weight`, errors too.
+
+    Returns
+    -------
+    dict of str to float
+
+    >>> from moe_lib.models import CATALOG
+    >>> one = parts_read(CATALOG["deepseek-v3"], 8 / 256, 2)
+    >>> print(f"{sum(one.values()) / 1e9:.1f} GB, {one['embedding']:.0f} of the embedding")
+    73.3 GB, 0 of the embedding
+    """
+    model, sizes = find_model(model), part_bytes(model, weight_bytes)
+    looked_up = 0.0 if not model.tied_embeddings else sizes["embedding"]  # else a row for each token
+    return sizes | {"routed_experts": sizes["routed_experts"] * share_touched, "embedding": looked_up}
+
+
 def weights_read(model, weight_bytes=None):
     """(bytes of weights that a step reads whatever its batch, bytes of all routed experts), as `bytes_per_weight`.
 
@@ -359,10 +384,8 @@ def weights_read(model, weight_bytes=None):
     >>> print(*(f"{size / 1e9:.1f} GB" for size in weights_read(CATALOG["deepseek-v3"], 1)))
     16.2 GB 653.9 GB
     """
-    model, sizes = find_model(model), part_bytes(model, weight_bytes)
+    sizes = parts_read(model, 1, weight_bytes)
     routed = sizes.pop("routed_experts")
-    if not model.tied_embeddings:  # a row per token is looked up
-        sizes.pop("embedding")
     return sum(sizes.values()), routed
 
 

@@ -12,11 +12,13 @@ from moe_lib.balance import (
     copies_of,
     gpu_loads,
     max_over_mean,
+    rank_terms,
     rank_times,
     rank_work,
 )
 from moe_lib.hardware import DEVICES
 from moe_lib.models import CATALOG
+from moe_lib.roofline import ridge_point
 from moe_lib.routing import coverage_of, sample_routing, zipf_inclusion
 from moe_lib.steps import decode_step
 
@@ -248,6 +250,15 @@ def test_even_gpus_take_the_time_of_the_routed_experts_of_a_step(batch):
     read = decode_step(V3, batch, weight_bytes=routed).weight_bytes_read / 58 / 8 / H200.bandwidth_bytes_per_s
     computed = 2 * batch * 8 / 8 * V3.expert_params / H200.peak("fp8")
     assert rank_times(V3, work, H200, "fp8", weight_bytes=1) == pytest.approx(np.full(8, max(read, computed)))
+
+
+@pytest.mark.parametrize("batch", [8, 1024, 8192, 1 << 17])
+def test_reading_binds_a_gpu_whose_slots_have_fewer_tokens_than_half_the_ridge(batch):
+    work = rank_work(zipf_inclusion(256, 8, 1), range(256), 32, batch)
+    reading, computing = rank_terms(V3, work, H200, "fp8", weight_bytes=1)
+    few = work.tokens / work.experts_touched < ridge_point(H200, "fp8") / 2
+    assert np.array_equal(reading > computing, few)
+    assert np.array_equal(rank_times(V3, work, H200, "fp8", weight_bytes=1), np.where(few, reading, computing))
 
 
 def test_while_reading_binds_uneven_tokens_cost_less_than_max_over_mean():

@@ -108,6 +108,18 @@ def test_no_formula_imports_tables_charts_widgets_or_torch(name):
     assert not imports(sources[name])[1] & OUTSIDERS
 
 
+@pytest.mark.parametrize("name", sorted(name for name in sources if name.startswith("charts/")))
+def test_charts_draw_rows_and_import_no_formula(name):
+    assert imports(sources[name])[0] == set()
+
+
+@pytest.mark.parametrize("name", sorted(name for name in sources if name.startswith(("charts/", "controls/"))))
+def test_charts_and_controls_leave_bandwidths_to_formulas(name):
+    code = ast.walk(ast.parse(sources[name].read_text(encoding="utf-8")))
+    named = {node.attr for node in code if isinstance(node, ast.Attribute)}
+    assert not named & {"bandwidth_bytes_per_s", "bytes_per_s"}
+
+
 def test_the_walk_sees_every_way_to_import(tmp_path):
     lines = ["from . import a", "from .b import x", "import moe_lib.c", "def f():", "  from moe_lib import d"]
     (tmp_path / "x.py").write_text("\n".join([*lines, "  import torch.nn as nn"]))

@@ -7,14 +7,17 @@ from hypothesis import strategies as st
 from moe_lib.hardware import DEVICES, LINKS
 from moe_lib.models import CATALOG
 from moe_lib.offload import (
+    copied_step_time,
     expert_bytes,
     expert_slots,
     host_time,
+    hosted_step_time,
     missed_bytes,
     token_time,
     tokens_where_copying_wins,
     transfer_time,
 )
+from moe_lib.roofline import memory_time
 from moe_lib.routing import experts_touched
 from moe_lib.steps import decode_step, resident_bytes
 
@@ -48,6 +51,23 @@ def test_what_is_missed_and_what_is_always_read_make_up_the_step():
     step = decode_step(V3, [1, 64], weight_bytes=1)
     always = V3.always_active_params - V3.ledger()["embedding"]
     assert np.allclose(step.weight_bytes_read, always + missed_bytes(V3, batch=[1, 64], weight_bytes=1))
+
+
+@given(mixtures, st.floats(0, 1))
+def test_a_host_as_fast_as_the_card_costs_nothing_and_a_copy_costs_its_way(model, hit_rate):
+    card, setting = DEVICES["rtx-4090"], {"weight_bytes": 1, "hit_rate": hit_rate}
+    whole = memory_time(decode_step(model, 1, weight_bytes=1), card)
+    assert hosted_step_time(model, card, card, 1e30, **setting) == pytest.approx(whole)
+    way = missed_bytes(model, **setting) / LINKS["pcie4-x16"].bytes_per_s
+    assert copied_step_time(model, card, "pcie4-x16", **setting) == pytest.approx(whole + way)
+
+
+def test_a_copy_takes_the_slower_of_the_link_and_of_the_card_s_own():
+    assert DEVICES["rtx-4090"].host_link == "pcie4-x16" and DEVICES["h200"].host_link == "pcie5-x16"
+    old, new = (copied_step_time(V3, "rtx-4090", f"pcie{n}-x16", weight_bytes=1) for n in (4, 5))
+    assert old == new
+    old, new = (copied_step_time(V3, "h200", f"pcie{n}-x16", weight_bytes=1) for n in (4, 5))
+    assert 1.9 < old / new < 2
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 0.2))

@@ -8,8 +8,10 @@ from moe_lib.hardware import DEVICES, LINKS
 from moe_lib.layouts import Layout, layouts
 from moe_lib.models import CATALOG, dense_twin, from_counts
 from moe_lib.plan import (
+    best_point,
     cost_per_million_tokens,
     cost_per_request,
+    frontier,
     moe_or_dense,
     plan,
     pools,
@@ -146,6 +148,27 @@ def test_a_request_a_second_costs_what_its_two_pools_cost(cached, price):
     need = pools(V3, 1, 4096, 512, 4000, 1500, cached=cached)
     per_hour = (need.prefill_gpus + need.decode_gpus) * price
     assert cost_per_request(4096, 512, 4000, 1500, price, cached=cached) == pytest.approx(per_hour / 3600)
+
+
+@settings(max_examples=40, deadline=None)
+@given(models, st.sampled_from([1, 4, 8]), st.sampled_from([1024, 30000]), st.floats(1e-3, 0.2))
+def test_the_best_point_of_the_frontier_is_the_first_row_of_the_plan(model, num_gpus, context, tpot):
+    ask = {"context": context, "weight_bytes": 1, "weight_block": 128}
+    point, first = best_point(frontier(model, H200, num_gpus, **ask), tpot), plan(
+        model, H200, num_gpus, tpot=tpot, **ask)[0]
+    if point is None:
+        assert first.problems or not first.fits or not first.batch
+    elif point.batch < 65536:
+        assert (point.layout, point.batch) == (first.layout, first.batch)
+        assert point.tokens_per_s_per_gpu == pytest.approx(first.tokens_per_s_per_gpu)
+
+
+def test_a_line_has_a_legal_layout_where_there_is_one():
+    lines = frontier(CATALOG["qwen3-235b-a22b"], H200, 8, context=1024, weight_bytes=1, weight_block=128)
+    assert [line.layout.attention_tp for line in lines] == [8, 4, 2, 1]
+    assert [str(line.layout) for line in lines if not line.problems] == ["TP8+EP8", "TP4xDP2+EP8", "TP2xDP4+EP8",
+                                                                          "DP8+EP8"]
+    assert all(np.all(np.diff(line.tpot) >= 0) and line.batch[0] == 1 for line in lines)
 
 
 def test_a_smaller_target_never_brings_more_tokens():

@@ -15,6 +15,7 @@ from moe_lib.steps import (
     context_of_equal_bytes,
     context_of_equal_flops,
     decode_step,
+    parts_read,
     prefill,
     resident_bytes,
     sequences_that_fit,
@@ -40,6 +41,13 @@ def test_one_token_reads_exactly_its_active_parameters(model):
     step = decode_step(model, 1, weight_bytes=2)
     assert step.bytes_read == pytest.approx(2 * model.active_params_read, rel=1e-12)
     assert step.flops == 2 * model.active_params_read and step.intensity == pytest.approx(1)
+
+
+@pytest.mark.parametrize("model", CATALOG.values(), ids=CATALOG)
+def test_parts_that_one_token_reads_are_the_active_parameters(model):
+    parts = parts_read(model, model.top_k / model.num_experts, 1)
+    assert sum(parts.values()) == pytest.approx(model.active_params_read, rel=1e-12)
+    assert (parts["embedding"] > 0) == model.tied_embeddings
 
 
 @every_model

@@ -5,7 +5,7 @@ import itertools
 from .. import charts
 from ..hardware import DEVICES, devices_needed
 from ..models import CATALOG, from_config, from_counts
-from ..roofline import ridge_point, step_time
+from ..roofline import compute_time, memory_time, step_time
 from ..steps import decode_step, resident_bytes
 from ..two_faces import HALF_OCTAVES, Choice
 
@@ -58,9 +58,8 @@ def step_of(model, precision, batch):
 
 def time_of(step, model, precision, device):
     """(least number of devices that hold the weights, whether reading binds, bounds on the step's time in seconds)."""
-    needed, dtype = devices_for(model, precision, device), dtype_of(precision, device)
-    reads = step.intensity < ridge_point(DEVICES[device], dtype)
-    return needed, reads, step_time(step, DEVICES[device], dtype, needed)
+    needed, on = devices_for(model, precision, device), (DEVICES[device], dtype_of(precision, device))
+    return needed, memory_time(step, on[0]) > compute_time(step, *on), step_time(step, *on, needed)
 
 
 def touched_words(experts, num_experts, share):

@@ -6,7 +6,8 @@ import numpy as np
 
 from .. import charts
 from ..hardware import DEVICES, devices_needed
-from ..steps import decode_step, part_bytes, resident_bytes
+from ..routing import coverage
+from ..steps import decode_step, part_bytes, parts_read, resident_bytes
 from ..two_faces import Choice, TwoFaces
 from .choices import PLATE, PRECISIONS, STATIC_MODELS, WEIGHT_BYTES, Models, amount, device_choice, numbered
 
@@ -19,10 +20,10 @@ MOST_RULES = 64  # devices drawn; the readout counts on
 def _items(model, weight_bytes):
     """The weights, item by item, each starting where the last one ends, GB."""
     start, parts = 0, part_bytes(model, weight_bytes)
-    read_of = {"routed_experts": model.top_k / model.num_experts, "embedding": float(model.tied_embeddings)}
+    read = parts_read(model, coverage(model.num_experts, model.top_k, 1), weight_bytes)
     for order, (item, of) in enumerate(BILL.items()):
         size = sum(parts[part] for part in of) / 1e9
-        used = sum(parts[part] * read_of.get(part, 1) for part in of) / 1e9
+        used = sum(read[part] for part in of) / 1e9
         series = item if item == "routed experts" else "always used"
         if size:
             yield {"order": order, "label": f"{item}: {amount(1e9 * size)}", "series": series,

@@ -8,9 +8,8 @@ import numpy as np
 from .. import charts
 from ..caching import reuse_hit_rate
 from ..hardware import DEVICES, LINKS
-from ..offload import expert_slots, host_time, missed_bytes, token_time
+from ..offload import copied_step_time, expert_slots, hosted_step_time
 from ..records import shipped
-from ..steps import decode_step
 from ..two_faces import Choice, TwoFaces
 from .choices import PRECISIONS, WEIGHT_BYTES, Models
 
@@ -36,13 +35,10 @@ def _host_flops_per_s():
 
 def _seconds(model, device, way, weight_bytes, hit_rate, host_flops_per_s):
     """Seconds of a token whose missing experts are copied over a link, or computed by a host."""
-    step = decode_step(model, 1, weight_bytes=weight_bytes, context=OFFLOADED_CONTEXT).bytes_read
-    outside = {"weight_bytes": weight_bytes, "hit_rate": hit_rate}
-    if way not in LINKS:
-        here = (step - missed_bytes(model, **outside)) / device.bandwidth_bytes_per_s
-        return host_time(model, DEVICES[way].bandwidth_bytes_per_s, host_flops_per_s, compute_time=here, **outside)
-    rate = min(LINKS[way].bytes_per_s, LINKS[device.host_link].bytes_per_s)
-    return token_time(model, rate, compute_time=step / device.bandwidth_bytes_per_s, **outside)
+    setting = {"weight_bytes": weight_bytes, "context": OFFLOADED_CONTEXT, "hit_rate": hit_rate}
+    if way in LINKS:
+        return copied_step_time(model, device, LINKS[way], **setting)
+    return hosted_step_time(model, device, DEVICES[way], host_flops_per_s, **setting)
 
 
 def offloading(config=None):

@@ -8,11 +8,10 @@ import numpy as np
 
 from .. import charts
 from ..balance import balance as balance_experts
-from ..balance import max_over_mean, rank_times, rank_work
+from ..balance import max_over_mean, rank_terms, rank_times, rank_work
 from ..hardware import DEVICES
 from ..models import CATALOG, from_config
 from ..offload import expert_bytes
-from ..roofline import ridge_point
 from ..routing import zipf_inclusion
 from ..two_faces import HALF_OCTAVES, Choice, TwoFaces
 from .choices import SKEWS, amount, numbered
@@ -109,9 +108,10 @@ def balance(config=None):
 
     def seconds(skew, gpus, slots, batch):
         first, last = (1e6 * slowest(skew, gpus, which, batch) for which in (0, slots))
-        reads = np.argmax(rank_times(model, of := work(skew, gpus, slots, batch), device, "fp8", weight_bytes=1))
-        reading = of.experts_touched[reads] * ridge_point(device, "fp8") / 2 > of.tokens[reads]
-        return f"{charts.digits(first)} → {charts.digits(last)} µs ({'reading' if reading else 'computing'})"
+        terms = rank_terms(model, work(skew, gpus, slots, batch), device, "fp8", weight_bytes=1)
+        at = np.argmax(np.maximum(*terms))
+        binds = "reading" if terms.reading[at] > terms.computing[at] else "computing"
+        return f"{charts.digits(first)} → {charts.digits(last)} µs ({binds})"
 
     def against_none(skew, gpus, slots, batch):
         ratio = slowest(skew, gpus, slots, batch) / slowest(skew, gpus, E, batch)

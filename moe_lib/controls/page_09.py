@@ -8,8 +8,8 @@ import numpy as np
 
 from .. import charts
 from ..hardware import DEVICES, devices_needed
-from ..layouts import layout_sequences, layouts, problems
-from ..plan import cost_per_million_tokens, time_per_token, time_to_first_token
+from ..layouts import layouts, problems
+from ..plan import best_point, cost_per_million_tokens, frontier, time_to_first_token
 from ..steps import resident_bytes
 from ..two_faces import Choice, TwoFaces
 from .choices import COMPUTING, FP8_BLOCK, Models, device_choice, numbered
@@ -20,31 +20,6 @@ PLAN_GPUS = (2, 4, 8)
 PLAN_CONTEXTS = (2048, 8192, 32768)
 PLAN_TARGETS = (8, 10, 12, 15, 20, 25, 30, 40, 60, 100)  # milliseconds a token
 PLAN_PRICES = (1, 2, 3, 4, 6)  # a GPU-hour
-MOST_PLANNED = 65536  # sequences
-
-
-def _lines(model, device, gpus, context):
-    """{GPUs that share the attention: (layout, why not, seconds of steps of 1, 2, .. the most sequences)}."""
-    found = {}
-    for layout in sorted(layouts(model, gpus), key=lambda layout: layout.expert_tp):
-        why = problems(model, layout, weight_block=FP8_BLOCK)
-        if layout.attention_tp in found and (why or not found[layout.attention_tp][1]):
-            continue
-        most = layout_sequences(model, layout, device.usable_bytes, weight_bytes=1, context=context)
-        batches = np.arange(1, min(most, MOST_PLANNED) + 1)
-        seconds = time_per_token(model, batches, layout, device, context=context, weight_bytes=1)
-        found[layout.attention_tp] = layout, why, seconds
-    return {tp: line for tp, line in found.items() if line[2].size}
-
-
-def _best(lines, gpus, target):
-    """(layout, sequences, seconds a step) with most tokens/s of the layouts that can be; None if none is in time."""
-    found = []
-    for layout, why, seconds in lines.values():
-        sequences = int(np.searchsorted(seconds, target, "right"))
-        if sequences and not why:
-            found.append((layout, sequences, seconds[sequences - 1]))
-    return max(found, key=lambda point: (round(point[1] / point[2] / gpus, 6), -point[0].expert_tp), default=None)
 
 
 def _barred(model, device, gpus, fits):
@@ -84,10 +59,10 @@ def plan(config=None):
 
     @functools.lru_cache(maxsize=4096)
     def lines(model, device, gpus, context):
-        return _lines(models[model], DEVICES[device], gpus, context)
+        return frontier(models[model], DEVICES[device], gpus, context=context, weight_bytes=1, weight_block=FP8_BLOCK)
 
     def best(model, device, gpus, context, tpot):
-        return _best(lines(model, device, gpus, context), gpus, tpot / 1e3)
+        return best_point(lines(model, device, gpus, context), tpot / 1e3)
 
     def barred(model, device, gpus, context):
         return _barred(models[model], DEVICES[device], gpus, fits=bool(lines(model, device, gpus, context)))
@@ -96,19 +71,21 @@ def plan(config=None):
         line, full, ring, grey, target = [], [], [], [], charts.rows(
             tpot=np.array(selection["tpot"]), user=1e3 / np.array(selection["tpot"], float))
         for chosen in itertools.product(*(selection[name] for name in ("model", "device", "gpus", "context"))):
-            key, gpus = "|".join(map(str, chosen)), chosen[2]
-            for tp, (layout, why, seconds) in lines(*chosen).items():
-                sequences = np.unique([*(2 ** np.arange(17))[2 ** np.arange(17) < seconds.size], seconds.size])
-                each = seconds[sequences - 1]
-                named = {"key": key, "layout": str(layout), "legal": not why,
-                         "series": charts.shared_by(tp) if not why else charts.CANNOT_BE}
-                line.append(charts.list_row(named, user=1 / each, gpu=sequences / each / gpus))
-                full.append({**named, "user": line[-1]["user"][-1], "gpu": line[-1]["gpu"][-1], "batch": seconds.size})
+            key = "|".join(map(str, chosen))
+            for of in lines(*chosen):
+                most = of.batch[-1]
+                shown = np.unique([*2 ** np.arange(int(np.log2(most)) + 1), most]) - 1
+                series = charts.CANNOT_BE if of.problems else charts.shared_by(of.layout.attention_tp)
+                named = {"key": key, "layout": str(of.layout), "legal": not of.problems, "series": series}
+                line.append(charts.list_row(named, user=of.tokens_per_s_per_user[shown],
+                                            gpu=of.tokens_per_s_per_gpu[shown]))
+                full.append({**named, "user": line[-1]["user"][-1], "gpu": line[-1]["gpu"][-1], "batch": int(most)})
             for tpot in selection["tpot"]:
                 if point := best(*chosen, tpot):
-                    layout, sequences, each = point
-                    ring += charts.rows(key=key, tpot=tpot, layout=str(layout), batch=sequences, user=1 / each,
-                                        gpu=sequences / each / gpus, text=charts.counted(sequences, "sequence"))
+                    ring += charts.rows(
+                        key=key, tpot=tpot, layout=str(point.layout), batch=point.batch,
+                        user=point.tokens_per_s_per_user, gpu=point.tokens_per_s_per_gpu,
+                        text=charts.counted(point.batch, "sequence"))
             many, why = barred(*chosen)
             if why:
                 grey += charts.rows(key=key, text="\n".join(textwrap.fill(text, 34) for text in (
@@ -116,25 +93,25 @@ def plan(config=None):
         return {"line": line, "full": full, "best": ring, "target": target, "barred": grey}
 
     def told(say):
-        """Say it of the best layout, its sequences and its seconds a step, or why there is none."""
+        """Say it of the best point, or why there is none."""
         def checked(model, device, gpus, context, tpot):
             if point := best(model, device, gpus, context, tpot):
-                return say(*point)
+                return say(point)
             of = lines(model, device, gpus, context)
             return "none meets the target" if of else "does not fit"
 
         return checked
 
     def first_token(model, device, gpus, context, tpot):
-        def say(layout, *_):
-            seconds = time_to_first_token(models[model], context, layout, DEVICES[device], weight_bytes=1)
+        def say(point):
+            seconds = time_to_first_token(models[model], context, point.layout, DEVICES[device], weight_bytes=1)
             return f"{charts.digits(1e3 * seconds)} ms"
 
         return told(say)(model, device, gpus, context, tpot)
 
     def cost(model, device, gpus, context, tpot, price):
-        def say(layout, sequences, each):
-            return charts.dollars(cost_per_million_tokens(sequences / each, price * layout.num_gpus))
+        def say(point):
+            return charts.dollars(cost_per_million_tokens(point.tokens_per_s_per_gpu, price))
 
         return told(say)(model, device, gpus, context, tpot)
 
@@ -143,11 +120,11 @@ def plan(config=None):
         return many if why else "none"
 
     readouts = {
-        "Best layout": told(lambda layout, sequences, each: str(layout)),
-        "Sequences at once": told(lambda layout, sequences, each: charts.counted(sequences, "sequence")),
-        "Time per token": told(lambda layout, sequences, each: f"{charts.digits(1e3 * each)} ms"),
+        "Best layout": told(lambda point: str(point.layout)),
+        "Sequences at once": told(lambda point: charts.counted(point.batch, "sequence")),
+        "Time per token": told(lambda point: f"{charts.digits(1e3 * point.tpot)} ms"),
         "To the first token": first_token,
-        "Tokens/s of a GPU": told(lambda layout, sequences, each: charts.digits(sequences / each / layout.num_gpus)),
+        "Tokens/s of a GPU": told(lambda point: charts.digits(point.tokens_per_s_per_gpu)),
         "A million tokens": cost,
         "Layouts ruled out": left_out,
     }
