@@ -1,7 +1,8 @@
 """Say where the chapter's repository is: `python book/repository.py https://github.com/OWNER/NAME`, or "" for nowhere.
 
-The setting is `repository: url:` in _config.yml; pages read it from there. Two things cannot: CITATION.cff, and a
-notebook opened on Google Colab, which finds nothing installed there. This writes both.
+The setting is `repository: url:` in _config.yml; pages read it from there. Three things cannot: CITATION.cff, the
+package's metadata in pyproject.toml, and a notebook opened on Google Colab, which finds nothing installed there. This
+writes all of them.
 """
 
 import json
@@ -38,6 +39,17 @@ def write_citation(path, url):
     path.write_text("\n".join(lines + [f"repository-code: {url}"] * bool(url)) + "\n", encoding="utf-8")
 
 
+def write_metadata(path, url, branch):
+    """Write the addresses of the package before its optional dependencies, or take them away."""
+    text = re.sub(r"\[project\.urls\]\n(?:.+\n)+\n", "", path.read_text(encoding="utf-8"))
+    if url:
+        found = {"Repository": url, "Issues": f"{url}/issues", "Changelog": f"{url}/blob/{branch}/CHANGELOG.md"}
+        lines = "".join(f'{name} = "{address}"\n' for name, address in found.items())
+        after = "[project.optional-dependencies]"
+        text = text.replace(after, f"[project.urls]\n{lines}\n{after}")
+    path.write_text(text, encoding="utf-8")
+
+
 def write_notebook(path, url, branch):
     """Put the cell that installs the library on Colab behind a notebook's title, or take it away."""
     notebook = json.loads(path.read_text(encoding="utf-8"))
@@ -57,6 +69,7 @@ def set_repository(url, root=ROOT):
     branch = re.search(r"^  branch: (\S+)$", (root / "_config.yml").read_text(encoding="utf-8"), re.MULTILINE)[1]
     write_config(root / "_config.yml", url)
     write_citation(root / "CITATION.cff", url)
+    write_metadata(root / "pyproject.toml", url, branch)
     for path in sorted((root / "notebooks").glob("*.ipynb")):
         write_notebook(path, url, branch)
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import nbformat
@@ -151,7 +152,7 @@ def repository():
 def checkout(tmp_path):
     """A copy of the files that name a repository."""
     (tmp_path / "notebooks").mkdir()
-    for path in (ROOT / "_config.yml", ROOT / "CITATION.cff", *NOTEBOOKS):
+    for path in (ROOT / "_config.yml", ROOT / "CITATION.cff", ROOT / "pyproject.toml", *NOTEBOOKS):
         shutil.copy(path, tmp_path / path.relative_to(ROOT))
     return tmp_path
 
@@ -162,6 +163,8 @@ def test_a_repository_is_set_and_taken_away_without_a_trace(repository, checkout
     repository.set_repository("https://github.com/someone/chapter", checkout)
     assert yaml.safe_load((checkout / "_config.yml").read_text())["repository"]["url"].endswith("someone/chapter")
     assert yaml.safe_load((checkout / "CITATION.cff").read_text())["repository-code"].endswith("someone/chapter")
+    urls = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]["urls"]
+    assert urls["Issues"] == "https://github.com/someone/chapter/issues"
     for path in (checkout / "notebooks").glob("*.ipynb"):
         second = nbformat.read(path, as_version=4).cells[1].source
         assert '"google.colab" in sys.modules' in second and "git+https://github.com/someone/chapter@main" in second

@@ -12,7 +12,7 @@ TEXTS = {path: "\n".join(cell.source for cell in cells(path, "markdown")) for pa
 TEXTS |= {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "book").rglob("*.md"))}
 CODE = [path for folder in ("moe_lib", "moe_homework") for path in sorted((ROOT / folder).rglob("*.py"))]
 SOURCES = TEXTS | {path: path.read_text(encoding="utf-8") for path in CODE}
-NAMED = re.compile(r"\b(?:[Ee]quations?|eq\.)\s(\d\.\d)\b(?:\sand\s(\d\.\d)\b)?|(?<=\s)\((\d\.\d)\)")
+NAMED = re.compile(r"\b(?:(?i:equations?)|eq\.)\s(\d\.\d)\b(?:\sand\s(\d\.\d)\b)?|(?<=\s)\((\d\.\d)\)")
 HOMEWORK = {  # what homework and solutions mean by a number: an equation put in between renumbers those after it
     "2.1": "coverage", "2.2": "inverse", "2.3": "spread", "2.4": "skew", "2.6": "run", "3.1": "bytes", "5.1": "limit",
     "6.1": "missed", "6.2": "time", "6.3": "slots", "6.5": "host", "6.6": "copy", "7.1": "held", "7.2": "read",

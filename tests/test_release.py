@@ -30,6 +30,11 @@ def test_the_version_is_the_same_wherever_it_is_written():
     assert PROJECT["project"]["version"] == CITATION["version"] == newest
 
 
+def test_the_package_and_the_citation_name_the_same_authors_and_keywords():
+    assert PROJECT["project"]["keywords"] == CITATION["keywords"]
+    assert PROJECT["project"]["authors"] == CITATION["authors"]
+
+
 def test_licences_are_the_same_wherever_they_are_written():
     assert CITATION["license"] == [PROJECT["project"]["license"], "CC-BY-4.0"]
     assert "BSD 3-Clause" in (ROOT / "LICENSE").read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ CLOSED = (nodes.title, nodes.literal, nodes.literal_block, nodes.reference, node
           addnodes.literal_strong)  # fmt: skip
 AMBIGUOUS = {"bound"}  # also a verb
 PAGE = re.compile(r"(?<=[Pp]age )\d\d\b|(?<=[Pp]ages )\d\d\b|(?<=\d\d and )\d\d\b|(?<=\d\d, )\d\d\b")
-EQUATION = re.compile(r"\b[Ee]quations?\s(\d\.\d)\b(?:\sand\s(\d\.\d)\b)?")
+EQUATION = re.compile(r"\b(?i:equations?)\s(\d\.\d)\b(?:\sand\s(\d\.\d)\b)?")
 
 
 def terms(env):
