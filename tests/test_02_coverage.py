@@ -4,14 +4,17 @@ import json
 
 import numpy as np
 import pytest
+from conftest import ROOT
 from drawing import both_versions, faces, paths, start
 from hypothesis import given
 from hypothesis import strategies as st
+from page_rules import cells
 
 from moe_lib import charts, controls
 from moe_lib.hardware import DEVICES
 from moe_lib.models import CATALOG, dense_twin
 from moe_lib.records import inclusion, router_loads, shipped
+from moe_lib.roofline import compute_bound_batch
 from moe_lib.routing import coverage, coverage_of, experts_touched, independent_tokens, sample_routing, zipf_inclusion
 from moe_lib.speculation import speculation_gain
 
@@ -30,6 +33,22 @@ def test_the_overlap_of_neighbours_is_the_share_they_lose():
 def test_a_draft_on_a_dense_model_gains_all_it_keeps_until_computing_binds():
     gain = speculation_gain(dense_twin(V3), [1, 8, 64], 0.8, H200, draft=2, dtype="fp8", weight_bytes=1, copy=0.5)
     assert gain == pytest.approx(1 + 0.8 + 0.64)
+
+
+def prose(page):
+    return "\n".join(cell.source for cell in cells(ROOT / "notebooks" / f"{page}.ipynb", "markdown"))
+
+
+def test_page_02_says_from_where_each_of_the_two_steps_is_compute_bound():
+    tokens = compute_bound_batch(V3, H200, "fp8", weight_bytes=1)  # of which a step that checks a draft has two each
+    checking, plain = np.ceil([tokens / 2, tokens])
+    assert f"compute-bound from {checking:,.0f} sequences on, the plain step only from {plain:,.0f}." in prose(
+        "02_coverage")
+
+
+@pytest.mark.parametrize("page", ["00_workshop", "02_coverage", "03_intensity", "05_measure_it"])
+def test_a_page_with_a_bound_from_coverage_says_for_which_router_it_is_one_and_what_bounds_any(page):
+    assert "a uniform router" in prose(page) and "any router" in prose(page).replace("*any*", "any")
 
 
 @given(st.floats(0, 1), st.integers(1, 4000), st.integers(1, 6))
