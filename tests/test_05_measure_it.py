@@ -266,6 +266,16 @@ def test_an_uploaded_record_is_drawn_and_told_whatever_else_is_chosen():
     assert control.readout(**chosen)["Layer"] == "64 experts of 1,024 × 512, 4 chosen"
 
 
+@both_versions
+def test_a_layer_whose_times_cannot_be_fitted_is_drawn_without_constants(version, caplog):
+    data = own_record(touched=3 * [(4, 4)]).data | {"flops_per_s": 1e15}  # a dense twin on a GPU: one limit for all
+    control = controls.measured([replace(own_record(), what="dense_twin", data=data)])
+    said = control.readout(**start(control))
+    assert (said["Two constants"], said["They are off by"]) == ("none: no rise up to 32 tokens", "not fitted")
+    rows = control.live_spec(**start(control))["datasets"]["times"]
+    assert [row["fitted"] for row in rows] == 3 * [None] and paths(control.static(), version, caplog) > 5
+
+
 def test_an_upload_without_a_timed_layer_is_refused_in_words(figure):
     bare = records.Record(kind="measured", what="membw", data={"bytes_per_s": [1.0]})
     with pytest.raises(ValueError, match="no record of a timed layer"):

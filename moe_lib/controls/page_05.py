@@ -20,7 +20,7 @@ TIMED_MODELS = ("deepseek-v3", "qwen3-235b-a22b", "qwen3-30b-a3b", "mixtral-8x7b
 
 class _Timed(NamedTuple):
     layer: TimedLayer
-    fitted: tuple[float, float]  # the two constants of its framework, or of the reader's machine
+    fitted: tuple[float, float] | None  # the two constants of its framework, or of the reader's machine
     by: str
 
 
@@ -33,13 +33,24 @@ def _closest(layer):
     return f"{charts.digits(over.min())} times, at {charts.counted(layer.num_tokens[over.argmin()], 'token')}"
 
 
-def _constants(t0, efficiency):
-    return f"{1e6 * t0:.0f} µs and {efficiency:.2f}"
+def _fitted(layer):
+    """The two constants of a reader's layer, from up to 32 tokens; None where limits or times do not rise with them.
+
+    Limits of a dense twin do not on a GPU, where so few tokens wait for the same bytes.
+    """
+    try:
+        return fit([layer.up_to(32)])
+    except ValueError:
+        return None
+
+
+def _constants(fitted):
+    return "none: no rise up to 32 tokens" if fitted is None else f"{1e6 * fitted[0]:.0f} µs and {fitted[1]:.2f}"
 
 
 def _off(layer, fitted):
-    if not layer.trusted.any():
-        return "never near"
+    if fitted is None or not layer.trusted.any():
+        return "never near" if fitted else "not fitted"
     return f"{charts.digits(100 * error([layer], fitted))} % up to {LARGEST} tokens"
 
 
@@ -89,7 +100,7 @@ def measured(own=None):
             if "touched" in record.data:
                 layer, name = from_bench(record), f"{file}{': ' if file else ''}{record.what}, {record.on}"
                 names.append(f"{name} ({len(mine) + 1})" if name in mine else name)
-                timed[names[-1]] = _Timed(layer, fit([layer.up_to(32)]), "; ".join(
+                timed[names[-1]] = _Timed(layer, _fitted(layer), "; ".join(
                     filter(None, [record.on, record.software, file])))
                 mine[names[-1]] = record.what
         if not names:
@@ -109,7 +120,7 @@ def measured(own=None):
             if key in timed:
                 layer, fitted, _ = timed[key]
                 times += charts.rows(key=key, batch=layer.num_tokens, measured=layer.latency_s, limit=layer.limit(),
-                                     valid=~layer.impossible, fitted=layer.predicted(fitted),
+                                     valid=~layer.impossible, fitted=layer.predicted(fitted) if fitted else None,
                                      active=layer.limit(layer.top_k))
         return {"times": times}
 
@@ -127,7 +138,7 @@ def measured(own=None):
         "At one token, over the limit": said(lambda of: _at(of.layer, 1)),
         "Closest to its limit": said(lambda of: _closest(of.layer)),
         "At 512 tokens": said(lambda of: _at(of.layer, 512)),
-        "Two constants": said(lambda of: _constants(*of.fitted)),
+        "Two constants": said(lambda of: _constants(of.fitted)),
         "They are off by": said(lambda of: _off(of.layer, of.fitted)),
         "Not to be trusted": said(lambda of: _defects(of.layer)),
     }
