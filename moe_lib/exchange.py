@@ -211,7 +211,7 @@ def all_reduce_bytes(d_model, tokens, num_gpus, *, value_bytes=2, in_switch=Fals
 
 
 def link_time(model, batch, layout, link, *, network=None, gpus_per_node=GPUS_PER_NODE, once="gpu", group_limit=None,
-              dispatch_bytes=1, combine_bytes=2, in_switch=False):
+              dispatch_bytes=1, combine_bytes=2, in_switch=False, physical_experts=None):
     """Seconds that a decode step's exchanges take on one GPU, all layers, none hidden.
 
     Attention split over attention_tp GPUs ends each layer in an all-reduce, and so does a dense feed-forward block.
@@ -227,6 +227,8 @@ def link_time(model, batch, layout, link, *, network=None, gpus_per_node=GPUS_PE
         Within a node and between nodes; network may be None if a node holds all GPUs.
     gpus_per_node, once, group_limit, dispatch_bytes, combine_bytes, in_switch
         As `copies_sent`, `all_to_all_bytes`, `all_reduce_bytes`. An all-reduce moves combine_bytes a value.
+    physical_experts : int, optional
+        Experts of a layer over all GPUs, redundant ones included: a multiple of these. None: the model's.
 
     Raises
     ------
@@ -269,8 +271,9 @@ def link_time(model, batch, layout, link, *, network=None, gpus_per_node=GPUS_PE
     seconds = seconds + (model.num_layers - model.num_moe_layers) * all_reduce(layout.attention_tp, here)
     if layout.attention_dp == 1 or model.num_moe_layers == 0:
         return seconds + model.num_moe_layers * all_reduce(layout.num_gpus, here)
-    copies = copies_sent(model.num_experts, model.top_k, layout.num_gpus, expert_tp=layout.expert_tp,
-                         gpus_per_node=in_node, once=once, group_limit=group_limit)
+    experts = model.num_experts if physical_experts is None else physical_experts
+    copies = copies_sent(experts, model.top_k, layout.num_gpus, expert_tp=layout.expert_tp, gpus_per_node=in_node,
+                         once=once, group_limit=group_limit)
     both = 0.0
     for bytes_of in all_to_all_bytes(d, np.array(copies), dispatch_bytes=dispatch_bytes, combine_bytes=combine_bytes):
         within, across = np.multiply.outer(bytes_of, batch / layout.num_gpus)

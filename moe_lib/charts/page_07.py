@@ -132,7 +132,7 @@ def exchange(choices, home, place, shown=0):
         "their GPU.")
 
 
-def overlap(each, ratios):
+def overlap(each, ratios, measured):
     """Time of a step in two overlapped half-batches over that of one whole batch, against sequences on each GPU.
 
     Parameters
@@ -140,11 +140,16 @@ def overlap(each, ratios):
     each : array_like [n]
     ratios : dict of str to array_like [n]
         By machine, at most four.
+    measured : dict
+        By others: sequences_a_gpu and gain, lists, and gains_from_between, a span (``half_batches.jsonl``). A gain in
+        tokens/s is drawn as the ratio of times.
     """
+    told, passes = "measured (bar: passes 1)", measured["gains_from_between"]
+    seen = measured["sequences_a_gpu"], 1 / (1 + np.asarray(measured["gain"]))
     x = batch_axis("sequences on each GPU", name="each", domain=(float(np.min(each)), float(np.max(each))))
     y = alt.Y("ratio:Q", title="two halves overlapped, over one batch", axis=alt.Axis(values=[0.5, 0.7, 1, 1.4, 2]),
               scale=alt.Scale(type="log", domain=[0.5, 2.1], nice=False))
-    color = legend_colors(ratios, SPREAD[:len(ratios)]).legend(symbolType="stroke", labelLimit=0)
+    color = legend_colors([*ratios, told], SPREAD[:len(ratios)] + [MEASURED]).legend(symbolType="stroke", labelLimit=0)
     rule = alt.Chart(alt.Data(values=[{"ratio": 1, "each": float(np.min(each)), "over": "slower", "under": "faster"}]))
     says = {"align": "left", "dx": 6, "aria": False}
     return finish(alt.layer(
@@ -153,9 +158,15 @@ def overlap(each, ratios):
         rule.mark_text(**says, dy=10).encode(x=x, y=y, text="under:N"),
         alt.Chart(alt.Data(values=series_rows(ratios, "ratio", each=each))).mark_line(
             strokeWidth=2.5, clip=True, aria=False).encode(x=x, y=y, color=color),
+        alt.Chart(alt.Data(values=[{"each": passes[0], "to": passes[1], "ratio": 1, "series": told}])).mark_rule(
+            strokeWidth=9, opacity=1, aria=False).encode(x=x, x2="to:Q", y=y, color=color),
+        alt.Chart(alt.Data(values=pair_rows({told: seen}, "each", "ratio"))).mark_point(
+            filled=True, size=85, opacity=1, aria=False).encode(x=x, y=y, color=color),
     ).properties(width=WIDTH, height=HEIGHT),
         "Time of two overlapped half-batches over that of one batch, against the sequences on each GPU, log-log. "
-        f"Lines: {spans(ratios)}. At a dashed rule both take the same.")
+        f"Lines: {spans(ratios)}. At a dashed rule both take the same. Points are measured: " + ", ".join(
+            f"{digits(ratio)} at {counted(at, 'sequence')}" for at, ratio in zip(*seen, strict=True))
+        + f"; a bar from {passes[0]:,} to {passes[1]:,} says where they pass the rule.")
 
 
 def exchange_times(lines, points):
