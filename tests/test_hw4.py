@@ -135,6 +135,6 @@ def test_the_answer_in_words_on_the_page_of_solutions_is_about_the_table_of_the_
     batch, tp8, dp8 = [re.findall(r" ([\d.]+)", line) for line in table.splitlines()]
     for at, sequences in (1, 3), (3, 40):
         assert batch[at] == str(sequences) and f"{tp8[at]} against {dp8[at]} ms for {sequences}" in said
-    assert batch[4:] == ["80", "200"] and abs(float(tp8[4]) - float(dp8[4])) < 0.2
+    assert batch[4:] == ["80", "200"] and float(tp8[4]) == pytest.approx(float(dp8[4]), rel=0.02)  # about equal
     assert f"{dp8[5]} against {tp8[5]} ms for 200" in said and f"{tp8[6]} and {dp8[6]} ms" in said
     assert f"holds {tp8[7]} " in said and f"holds {int(dp8[7]):,}" in said
