@@ -486,7 +486,8 @@ class Comparison(NamedTuple):
 def moe_or_dense(moe, dense, device, num_gpus, batch, *, context=0, weight_bytes=None, kv_bytes=2, dtype=None):
     """Step time of a mixture over that of a dense model on the same GPUs, and where the two are equal.
 
-    Both spread evenly, nothing held twice, no exchanges, a uniform router: the lower bounds of `roofline.step_time`.
+    Both spread evenly, nothing held twice, no exchanges, a uniform router. A ratio of two lower bounds of
+    `roofline.step_time` is a prediction and no bound.
 
     Parameters
     ----------
