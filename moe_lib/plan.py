@@ -66,7 +66,7 @@ class Row(NamedTuple):
         if self.problems:
             return f"illegal, {self.problems[0]}"
         if not self.fits:
-            return f"does not fit, at most {number(self.max_sequences)} sequences"
+            return f"does not fit, sequences at most: {number(self.max_sequences)}"
         return (f"batch {self.batch:,}, {number(self.tpot, 's')} a token, "
                 f"{number(self.tokens_per_s_per_gpu)} tokens/s a GPU")
 
@@ -79,15 +79,19 @@ class Plan(list):
         return f"Plan(layouts: {len(self)}, {best})"
 
     def _repr_html_(self):
-        """A line for each layout; money only where there is a price."""
-        priced = any(np.isfinite(row.cost_per_million_tokens) for row in self)
+        """A line for each layout; money only where there is a price, and it says what is paid for."""
+        money = {"cost_per_request": "cost of a request",
+                 "cost_per_million_tokens": "cost of 1e6 output tokens with prompts"}
+        if not any(np.isfinite(row.cost_per_request) for row in self):
+            priced = any(np.isfinite(row.cost_per_million_tokens) for row in self)
+            money = {"cost_per_million_tokens": "cost of decoding 1e6 tokens"} if priced else {}
         columns = ["layout", "sequences that fit", "batch", "time per token", "time to first token",
-                   "tokens/s a user", "tokens/s a GPU", *(["cost of 1e6 tokens"] if priced else []), "remark"]
+                   "tokens/s a user", "tokens/s a GPU", *money.values(), "remark"]
 
         def texts(row):
             if row.problems or not row.fits:
                 return [row.layout, *[""] * (len(columns) - 2), row.said()]
-            cost = [number(row.cost_per_million_tokens)] if priced else []
+            cost = [number(getattr(row, name)) for name in money]
             return [row.layout, number(row.max_sequences), number(row.batch),
                     *(number(seconds, "s") for seconds in (row.tpot, row.ttft)),
                     *(number(rate) for rate in (row.tokens_per_s_per_user, row.tokens_per_s_per_gpu)), *cost, ""]

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -141,6 +143,16 @@ def test_what_a_request_costs_lies_between_its_answer_and_all_tokens_at_the_dear
 def test_a_day_of_published_production_costs_as_much_as_the_two_rates_of_its_nodes_say():
     """608 and 168 billion tokens, 73,700 and 14,800 tokens/s of a node, 87,072 dollars: DeepSeek's overview."""
     assert cost_per_request(608e9, 168e9, 73_700 / 8, 14_800 / 8, 2) == pytest.approx(87_072, rel=0.001)
+
+
+@pytest.mark.parametrize("ask, said", [
+    ({}, []),
+    ({"price_per_hour": 2}, ["cost of decoding 1e6 tokens"]),
+    ({"price_per_hour": 2, "output": 9}, ["cost of a request", "cost of 1e6 output tokens with prompts"]),
+])
+def test_a_table_of_a_plan_says_what_a_cost_pays_for(ask, said):
+    shown = v3(batch=8, **ask)._repr_html_()
+    assert re.findall("<th>(cost[^<]*)</th>", shown) == said
 
 
 @given(st.floats(0, 1), st.floats(0.1, 10))
