@@ -264,7 +264,7 @@ def frontier(model, device, num_gpus, *, context, weight_bytes=None, kv_bytes=2,
         layout = min(found, key=lambda of: (bool(found[of]), -of.expert_parallel))
         fit = layout_sequences(model, layout, device.usable_bytes, weight_bytes=weight_bytes, context=context,
                                kv_bytes=kv_bytes)
-        batch = np.arange(1, min(fit, most) + 1, dtype=int)
+        batch = np.arange(1, min(fit, most) + 1, dtype=np.int64)
         if batch.size:
             lines.append(Line(layout, found[layout], batch, time_per_token(
                 model, batch, layout, device, context=context, weight_bytes=weight_bytes, kv_bytes=kv_bytes)))

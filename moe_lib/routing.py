@@ -43,16 +43,8 @@ def coverage(num_experts, top_k, batch):
     >>> print(f"{coverage(256, 8, 64):.4f}")
     0.8689
     """
-    return coverage_of_checked(*_check(num_experts, top_k, batch))
-
-
-def coverage_of_checked(num_experts, top_k, batch):
-    """`coverage` of arguments that were checked before: for sums over many points.
-
-    >>> print(coverage_of_checked(256, 8, 1))
-    0.03125
-    """
-    return 1 - (1 - top_k / num_experts) ** batch
+    E, k, B = _check(num_experts, top_k, batch)
+    return 1 - (1 - k / E) ** B
 
 
 def experts_touched(num_experts, top_k, batch):

@@ -11,7 +11,7 @@ import numpy as np
 from ._arguments import require, whole_number
 from ._show import number, table
 from .models import MoEModel, find_model
-from .routing import coverage_of, coverage_of_checked, tokens_per_expert, top_k_of
+from .routing import coverage, coverage_of, tokens_per_expert, top_k_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -29,10 +29,10 @@ class Step:
     weight_bytes_read, kv_bytes_read : float or ndarray
         Bytes. The B rows looked up in an untied input embedding (B d w bytes, under 0.1 %) are left out.
     kv_bytes_written : float or ndarray
-        Bytes that a prefill chunk adds to the cache. 0 in a decode step: its one token a sequence is left out.
+        Bytes that a prefill chunk adds to the cache. 0.0 in a decode step: its one token a sequence is left out.
     state_bytes_written : float or ndarray
         Bytes of recurrent state (hybrids) that the step writes back, as many as it reads of it. All but special kernels
-        do so each step; `bytes_read` is the floor without it.
+        do so each step; `bytes_read` is the floor without it. 0.0 where there is none.
     flops : float or ndarray
         FLOP, 2 a multiply-add.
     """
@@ -142,12 +142,13 @@ def decode_step(model, batch, *, weight_bytes=None, context=0, kv_bytes=2, inclu
             model, batch, weight_bytes=weight_bytes, context=context, kv_bytes=kv_bytes, inclusion=inclusion)
     model, batch, context = find_model(model), require("batch", batch, 0), require("context", context, 0)
     E, k = np.float64(model.num_experts), np.float64(model.top_k)
-    share = coverage_of_checked(E, k, batch) if inclusion is None else _share_of(inclusion, model, batch)
+    share = coverage(E, k, batch) if inclusion is None else _share_of(inclusion, model, batch)
     always, routed = weights_read(model, weight_bytes)
     cached, state, attention = _context_of(model, context, kv_bytes)
+    written = batch * state if model.state_bytes_per_sequence else 0.0
     return _step(
-        batch=batch, num_experts=E, top_k=k, share_touched=share, weight_bytes_read=always + routed * share,
-        kv_bytes_read=batch * (cached + state), kv_bytes_written=np.float64(0), state_bytes_written=batch * state,
+        written, batch=batch, num_experts=E, top_k=k, share_touched=share, weight_bytes_read=always + routed * share,
+        kv_bytes_read=batch * (cached + state),
         flops=batch * (2.0 * model.active_params_read + attention))
 
 
@@ -157,14 +158,16 @@ def _stacked(models, *arguments, **settings):
     if not models:
         raise ValueError("model must be a MoEModel or several, got none")
     steps = [decode_step(each, *arguments, **settings) for each in models]
-    return Step(**{field.name: np.stack([getattr(step, field.name) for step in steps]) for field in fields(Step)})
+    each = {field.name: [np.broadcast_to(getattr(step, field.name), np.shape(step.flops)) for step in steps]
+            for field in fields(Step)}
+    return Step(**{name: np.stack(values) for name, values in each.items()})
 
 
-def _step(**values):
-    """A `Step` of fields that are broadcast together; numbers stay numbers."""
+def _step(state_bytes_written, **values):
+    """A `Step` of fields that are broadcast together; numbers stay numbers, and so does the nothing that is written."""
     if any(isinstance(value, np.ndarray) for value in values.values()):
         values = dict(zip(values, np.broadcast_arrays(*values.values()), strict=True))
-    return Step(**values)
+    return Step(**values, kv_bytes_written=0.0, state_bytes_written=state_bytes_written)
 
 
 def prefill(model, tokens, *, chunk=None, sequences=1, context=0, weight_bytes=None, kv_bytes=2, all_logits=True,

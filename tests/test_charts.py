@@ -62,7 +62,7 @@ def made_up(rng):
         "one_curve": (pairs(), [("one", "yours", x, some())]),
         "over_bound": ({"machine": numbers("a", "b")},),
         "over_limit": (x, lines()),
-        "overlap": (x, lines()),
+        "overlap": (x, lines(), {"sequences_a_gpu": x[:2], "gain": some(2), "gains_from_between": sorted(some(2))}),
         "placed": ({"one": (np.arange(n)[:, None], some(n, 1))}, mark),
         "ridges": (numbers("a", "b"), mark, "here"),
         "served": (x, lines(), (x, some()), "timed"),
