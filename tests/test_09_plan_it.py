@@ -105,7 +105,7 @@ def test_the_best_of_the_frontier_is_the_best_of_the_plan(frontier, model, gpus,
         assert said["Best layout"] in ("does not fit", "none meets the target")
         return
     assert said["Best layout"] == str(row.layout) and said["Sequences at once"].split()[0] == f"{row.batch:,}"
-    assert said["Decoding a million"] == f"${row.cost_per_million_tokens:.2f}"
+    assert said["Decoding a million tokens"] == f"${row.cost_per_million_tokens:.2f}"
 
 
 def test_dots_and_crosses_of_the_page_are_steps_of_their_layouts(page):

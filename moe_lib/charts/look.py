@@ -67,9 +67,11 @@ def _short(value):
 def digits(value):
     """A number as the chapter prints it: three significant digits, thousands separated, whole from 100 up.
 
-    >>> print(digits(1168.77), digits(2.0), digits(0.0333), digits(-0.0))
-    1,169 2.0 0.0333 0
+    >>> print(digits(1168.77), digits(2.0), digits(0.0333), digits(-0.0), "|", digits(2e-9))
+    1,169 2.0 0.0333 0 | under 0.0001
     """
+    if 0 < value < 1e-4:
+        return "under 0.0001"
     if not 0 < abs(value) < 99.95:
         return f"{value + 0.0:,.0f}"
     text = np.format_float_positional(float(f"{value:.3g}"), trim="-")

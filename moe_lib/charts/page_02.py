@@ -158,9 +158,8 @@ def covered(panels, by_others=False):
     size = {"width": 290, "height": 260} if len(views) > 1 else {"width": WIDTH, "height": HEIGHT}
     views = [view.properties(**size) for view in views]
     return finish(alt.hconcat(*views) if len(views) > 1 else views[0],
-                  "Share of experts touched against the batch. " + " ".join(
-                      f"{title}: dashed, {', '.join([*panel['lines'], *panel.get('points', {})])}."
-                      for title, panel in panels.items()))
+                  f"Share of experts touched against the batch. A view for each: {'; '.join(panels)}. "
+                  f"Dashed: {names[0]}. Beside it: {'; '.join(names[1:])}.")
 
 
 def layer_times(batch, lines, measured):

@@ -125,7 +125,7 @@ def plan(config=None):
         "Time per token": told(lambda point: f"{charts.digits(1e3 * point.tpot)} ms"),
         "To the first token": first_token,
         "Tokens/s of a GPU": told(lambda point: charts.digits(point.tokens_per_s_per_gpu)),
-        "Decoding a million": cost,
+        "Decoding a million tokens": cost,
         "Layouts ruled out": left_out,
     }
     choices = [models.choice(PLAN_MODELS, "deepseek-v3"), device_choice(PLAN_ON, COMPUTING),
