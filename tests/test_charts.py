@@ -51,7 +51,7 @@ def made_up(rng):
         "exchange": (rng.integers(0, n, (n, int(rng.integers(2, 9)))), gpus, gpus),
         "exchange_times": (pairs(), {name: (*pair, x > 2) for name, pair in pairs().items()}),
         "hit_rates": ({"one": pairs("LRU", "optimum")},),
-        "kernels": ((x, some()), pairs()),
+        "kernels": ((x, some()), {"one": (x, 1e12 * some())}),
         "ladder": (numbers("a", "b"),),
         "layer_times": (x, lines(), pairs("timed")),
         "layers_outside": (x, lines(), pairs("timed")),
