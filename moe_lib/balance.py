@@ -1,7 +1,8 @@
 """Uneven experts: how uneven, which to copy, where to put them, and what the slowest GPU makes of it.
 
-Symbols: L layers, E experts, P GPUs. A *slot* holds one expert's weights; more slots than experts hold replicas, which
-share the load of their expert equally. A *piece* is that share.
+Symbols: L layers, E experts, P GPUs. A *slot* holds one expert's weights: a *replica*, the first one of an expert too,
+in EPLB's words a physical expert. Slots beyond E hold *redundant* experts. Replicas of an expert share its load
+equally, and a *piece* is that share.
 """
 
 from typing import NamedTuple
@@ -45,17 +46,17 @@ class Placement(NamedTuple):
 def balance(loads, num_gpus, num_slots, *, num_nodes=1, num_groups=1):
     """Replicate the busiest experts and place all so that GPUs carry equal loads; deterministic.
 
-    Each spare slot goes to the expert with the largest piece, which makes the largest piece as small as it can be. The
-    pieces are placed from large to small on the least loaded GPU with a free slot. Then pieces of the fullest GPU are
-    swapped for smaller ones elsewhere as long as that helps. With nodes, whole groups of experts are first spread over
-    the nodes, and replicas stay in their node.
+    Each slot beyond E goes to the expert with the largest piece, which makes the largest piece as small as it can be.
+    The pieces are placed from large to small on the least loaded GPU with a free slot. Then pieces of the fullest GPU
+    are swapped for smaller ones elsewhere as long as that helps. With nodes, whole groups of experts are first spread
+    over the nodes, and replicas stay in their node.
 
     Parameters
     ----------
     loads : array_like [L, E] or [E]
         Tokens, shares or inclusion probabilities.
     num_gpus, num_slots : int
-        P, and slots over all GPUs, replicas included: a multiple of P, at least E.
+        P, and slots over all GPUs, redundant ones included: a multiple of P, at least E.
     num_nodes, num_groups : int
         Hierarchical placement. As in DeepSeek's EPLB, groups that do not divide over the nodes mean a global one.
 
@@ -297,7 +298,7 @@ def _by_gpu(of_expert, expert_of_slot, num_gpus):
 
 
 def _replicate(loads, num_slots, most=None):
-    """(expert of each slot [L, slots], its piece [L, slots]): spare slots to the largest pieces, one by one.
+    """(expert of each slot [L, slots], its piece [L, slots]): slots beyond E to the largest pieces, one by one.
 
     `most` copies of an expert are enough: one on each GPU. Only when all have so many, a slot is wasted.
     """

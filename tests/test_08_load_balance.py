@@ -75,7 +75,7 @@ def test_tokens_of_all_gpus_are_the_only_reading_within_the_peak(timed):
     assert (len(rows), sum(beaten)) == (260, 108)
 
 
-def test_the_bound_says_what_spare_experts_did_to_few_and_to_many_tokens(timed):
+def test_the_bound_says_what_redundant_experts_did_to_few_and_to_many_tokens(timed):
     rng, times = np.random.default_rng(0), {of.data["num_slots"]: of.data for of in timed if (
         of.data["distribution"], of.data["num_gpus"], of.data["placed_by_load"]) == ("power_law_1.2", 32, True)}
     for B, i in (64, 1), (16384, 5):

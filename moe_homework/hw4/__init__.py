@@ -18,7 +18,7 @@ HOMEWORK = Homework(
         Question(name="q6", points=4),
     ),
     constants=(
-        Constant(name="spare", choices=(32, 16, 48, 24), phrases=("{} spare experts",)),
+        Constant(name="spare", choices=(32, 16, 48, 24), phrases=("{} redundant experts",)),
         Constant(name="block", choices=(128, 64, 256, 32), phrases=("block of {} values",)),
         Constant(name="node_gpus", choices=(8, 4, 16, 2), phrases=("nodes of {} GPUs",)),
         Constant(name="tile", choices=(64, 128, 32, 16), phrases=("tiles of {} tokens",)),
