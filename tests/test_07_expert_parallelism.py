@@ -6,7 +6,14 @@ import pytest
 from drawing import MIXTRAL, both_versions, faces, page_says, paths, rows_with_own_model, start
 
 from moe_lib import charts, controls, records
-from moe_lib.exchange import all_to_all_bytes, copies_sent, gpus_touched_per_token, link_time
+from moe_lib.exchange import (
+    all_reduce_bytes,
+    all_to_all_bytes,
+    copies_sent,
+    gpus_touched_per_token,
+    link_time,
+    two_batch_times,
+)
 from moe_lib.hardware import DEVICES, LINKS
 from moe_lib.layouts import Layout, layout_sequences, linear_placement, problems, rank_step
 from moe_lib.models import CATALOG
@@ -68,6 +75,27 @@ def test_the_published_bandwidth_is_partly_of_bytes_that_stay():
     assert (1e6 * sent).round().tolist() == [151, 294]
 
 
+def test_no_measured_all_reduce_beats_its_bytes_and_a_short_one_waits_for_latency():
+    run = records.shipped("all_reduce")[0].data
+    values = np.array(run["message_bytes"]) / 2
+    least = all_reduce_bytes(1, values, run["num_gpus"], in_switch=True) / LINKS["nvlink4"].bytes_per_s
+    for took in np.array(run["mscclpp_s"]), np.array(run["nccl_s"]):
+        assert (took > 5 * least).all() and took[1] > 150 * least[1]
+        assert 0.75e-3 < 122 * took[1] < 2.2e-3  # V3 split eight ways, one sequence: 7 us by bytes
+
+
+def test_measured_half_batches_gain_less_and_lose_more_than_their_bound():
+    run, spread = records.shipped("half_batches")[0].data, Layout.parse("DP72+EP72")
+    def sends(batch):
+        return link_time(V3, batch, spread, LINKS["nvlink4"], network=LINKS["ib-ndr"], once="expert",
+                         physical_experts=run["physical_experts"])
+    whole, halves = two_batch_times(V3, 72 * np.array([32, 64, 256]), spread, DEVICES["h100"], "fp8", sends,
+                                    context=run["context"], weight_bytes=1)
+    bound = halves / whole
+    assert np.round(bound, 2).tolist() == [1.10, 0.81, 0.72] and run["sequences_a_gpu"] == [32, 256]
+    assert (1 / (1 + np.array(run["gain"])) > bound[[0, 2]]).all() and max(run["gain"]) == 0.255  # 35 % is of prompts
+
+
 @pytest.mark.parametrize("name", ["all_reduce", "all_to_all", "half_batches", "production"])
 def test_every_measurement_says_whose_it_is(name):
     for record in records.shipped(name):
@@ -102,6 +130,15 @@ def test_a_day_of_tokens_at_the_published_speeds_needs_the_published_nodes():
     nodes = sum(day[f"{way}put_tokens"] / day["seconds"] / day[f"{part}_tokens_per_s"]
                 for way, part in (("in", "prefill"), ("out", "decode")))
     assert nodes == pytest.approx(day["nodes_mean"], rel=1e-3)
+
+
+def test_the_report_s_256_tokens_an_expert_are_the_best_case_of_its_unit_of_320():
+    copied = sum(count for _, count in V3.copied)
+    always = V3.active_params_read - V3.top_k * V3.expert_params_all_layers - V3.ledger()["shared_experts"]
+    weights = copied + (always - copied) / 4 + V3.expert_params_all_layers  # FP8; attention over 4 GPUs, one expert
+    each = np.array([64, 128, 256]) * 256 / 8 / 320  # sequences of a GPU; the four hold one another's caches
+    rate = each / (weights + 4 * each * 4989 * 70272) * DEVICES["h800"].bandwidth_bytes_per_s
+    assert each[-1] == 25.6 and (np.diff(rate) > 0).all() and round(rate[-1], -1) == 2010
 
 
 # The control
