@@ -143,7 +143,7 @@ def _count(model, config, c, sizes):
         "num_kv_heads": _kv_heads(parameters, config, sizes["heads"]),
         "tied_embeddings": head is None or head.weight is embedding.weight,
         "num_shared_experts": _shared(config) if parts.get("shared_experts") else 0,
-        "parts": parts, "copied": {"attention": copied}, "caches": caches,
+        "parts": parts, "copied": {"attention": copied} if copied else None, "caches": caches,
         "notes": " ".join(_notes(model, text_only, others, left_out, caches)),
     } | experts
 

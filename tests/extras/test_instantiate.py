@@ -18,7 +18,7 @@ CATALOGUE = {path.stem: json.loads(path.read_text()) for path in sorted(CONFIGS.
 COUNTED = [json.loads(line) for line in (ROOT / "tests" / "data" / "counts.jsonl").read_text().splitlines()]
 OTHERS = {row["name"]: row["config"] for row in COUNTED if "config" in row}
 SAME = ("num_layers", "num_moe_layers", "num_experts", "top_k", "num_shared_experts", "d_model", "d_expert",
-        "num_heads", "num_kv_heads", "group_limit", "tied_embeddings", "released_weight_bytes",
+        "num_heads", "num_kv_heads", "group_limit", "tied_embeddings", "copied", "released_weight_bytes",
         "released_precision", "family")
 HYBRIDS = {"jamba", "minimax"}
 NEXT = {"model_type": "qwen3_next", "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 4, "head_dim": 8,
