@@ -240,11 +240,12 @@ def layout_sequences(model, layout, usable_bytes, *, weight_bytes=None, context=
 
     Parameters as `rank_resident_bytes`, and the usable bytes of one GPU. inf where a sequence holds nothing.
 
-    >>> from moe_lib.models import CATALOG
-    >>> for layout in Layout.parse("TP8"), Layout.parse("DP8+EP8"):
-    ...     print(layout_sequences(CATALOG["deepseek-v3"], layout, 126.9e9, weight_bytes=1, context=8192))
-    73.0
-    384.0
+    >>> from moe_lib.hardware import DEVICES
+    >>> usable = DEVICES["h200"].usable_bytes
+    >>> for layout in "TP8", "DP8+EP8":
+    ...     print(layout_sequences("deepseek-v3", layout, usable, weight_bytes=1, context=8192))
+    88.0
+    504.0
     """
     model, layout = find_model(model), find_layout(layout)
     model.known_caches()  # where they are not, no number of sequences can be said
