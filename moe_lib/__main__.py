@@ -1,7 +1,6 @@
 """`python -m moe_lib MODEL`: what a model holds, reads and computes on given devices, as text. It only formats."""
 
 import argparse
-import difflib
 import itertools
 import math
 import os
@@ -58,10 +57,10 @@ def main(argv=None):
 
 
 def _find(name, known, what):
-    if name.lower() not in known:
-        close = " or ".join(difflib.get_close_matches(name.lower(), known, cutoff=0.4))
+    if name not in known:
+        close = " or ".join(known.near(name))
         raise ValueError(f"{name!r} is not {what}; {f'did you mean {close}?' if close else '--list shows those known'}")
-    return known[name.lower()]
+    return known[name]
 
 
 def _weight_bytes(bits):

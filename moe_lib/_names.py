@@ -41,14 +41,18 @@ class Names(dict):
     def __missing__(self, name):
         slug = self._slugs.get(_plain(name)) if isinstance(name, str) else None
         if slug is None:
-            close = difflib.get_close_matches(_plain(str(name)), self._slugs, n=3, cutoff=0.5)
-            near = list(dict.fromkeys(self._slugs[match] for match in close))
+            near = self.near(str(name))
             guess = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(self)}"
             raise UnknownName(f"{name!r:.90} is not a known {self._what}; {guess}")
         return self[slug]
 
     def __contains__(self, name):
         return super().__contains__(name) or (isinstance(name, str) and _plain(name) in self._slugs)
+
+    def near(self, name):
+        """At most three slugs whose names are nearly this one, the nearest first."""
+        close = difflib.get_close_matches(_plain(name), self._slugs, n=3, cutoff=0.5)
+        return list(dict.fromkeys(self._slugs[match] for match in close))
 
     def get(self, name, default=None):
         return self[name] if name in self else default
