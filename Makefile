@@ -57,8 +57,9 @@ grade: $(INSTALLED)  ## grade a folder of submissions: make grade HW=hw1 SUBMISS
 	@test -n "$(HW)" -a -n "$(SUBMISSIONS)" || { echo "Say what to grade: make grade HW=hw1 SUBMISSIONS=folder OUT=results" >&2; exit 2; }
 	$(BIN)/python -m moe_homework $(HW) "$(SUBMISSIONS)" --out "$(OUT)" $(GRADE_FLAGS)
 
-lint: $(INSTALLED)  ## check style, spelling, links between the sources, and that notebooks carry no outputs
+lint: $(INSTALLED)  ## check style, types, spelling, links between the sources, and that notebooks carry no outputs
 	$(BIN)/ruff check .
+	$(BIN)/mypy
 	$(BIN)/nbstripout --keep-id --verify $(wildcard notebooks/*.ipynb notebooks/homework/*.ipynb)
 	$(BIN)/codespell
 	$(BIN)/python book/links.py
@@ -69,7 +70,7 @@ lock: $(VENV)/pyvenv.cfg  ## pin every package again, for Python 3.11 and newer 
 		--custom-compile-command "make lock" --extra bench --extra book --extra homework --extra test pyproject.toml --output-file requirements.lock
 
 clean:  ## remove what was built (keeps .venv)
-	rm -rf _build .pytest_cache .ruff_cache .hypothesis
+	rm -rf _build .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -c '' 2>/dev/null || { \

@@ -1,13 +1,26 @@
 """The one check of arguments that every module may use, and its commonest case."""
 
-import numpy as np
+from __future__ import annotations
 
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Numbers = float | np.int64 | NDArray[Any]  # what a formula answers: a number for numbers, an array for arrays
+WeightBytes = float | dict[str, float] | None  # bytes per weight: of all, by part of the ledger, or as released
 ABOVE_ZERO = float(np.nextafter(0, 1))  # as `low`: positive numbers only
 LARGEST = 2**63  # what int64 no longer holds; not left to NumPy's default, which has 32 bits on some platforms
 PLAIN = {int: np.int64, float: np.float64, np.int64: np.int64, np.float64: np.float64}
 BOUNDS = {*PLAIN, type(None)}
 
 
+@overload
+def require(name: str, value: ArrayLike, low: ArrayLike | None = None, high: ArrayLike | None = None, *,
+            whole: bool = False, one: Literal[False] = False) -> Numbers: ...
+@overload
+def require(name: str, value: ArrayLike, low: ArrayLike | None = None, high: ArrayLike | None = None, *,
+            whole: bool = False, one: Literal[True]) -> float: ...
 def require(name, value, low=None, high=None, *, whole=False, one=False):
     """The numbers of `value` in full width, or ValueError unless every one is finite and within [low, high].
 
@@ -80,7 +93,7 @@ def _refuse_bad(name, numbers, low, high, whole):
         raise ValueError(f"{name} must be {kind}{_range(low, high)}, got {bad}")
 
 
-def whole_number(name, value, low, high=None):
+def whole_number(name: str, value: ArrayLike, low: int, high: int | None = None) -> int:
     """One whole number within [low, high], as an int; name and errors as `require`.
 
     >>> print(whole_number("num_gpus", 8.0, 1))

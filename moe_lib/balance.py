@@ -5,14 +5,19 @@ in EPLB's words a physical expert. Slots beyond E hold *redundant* experts. Repl
 equally, and a *piece* is that share.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from ._arguments import require, whole_number
+from ._arguments import Numbers, WeightBytes, require, whole_number
 from ._callable import make_callable
 from ._show import number
+from .hardware import Device, find_device
 from .layouts import linear_placement
+from .models import MoEModel, find_model
 from .offload import expert_bytes
 from .routing import top_k_of
 
@@ -34,7 +39,7 @@ class Placement(NamedTuple):
     """
 
     expert_of_slot: np.ndarray
-    max_over_mean: np.ndarray
+    max_over_mean: NDArray[np.float64]
     lower_bound: np.ndarray
 
     def __repr__(self):
@@ -43,7 +48,7 @@ class Placement(NamedTuple):
                 f"at least {number(self.lower_bound)})")
 
 
-def balance(loads, num_gpus, num_slots, *, num_nodes=1, num_groups=1):
+def balance(loads: ArrayLike, num_gpus: int, num_slots: int, *, num_nodes: int = 1, num_groups: int = 1) -> Placement:
     """Replicate the busiest experts and place all so that GPUs carry equal loads; deterministic.
 
     Each slot beyond E goes to the expert with the largest piece, which makes the largest piece as small as it can be.
@@ -99,10 +104,10 @@ def balance(loads, num_gpus, num_slots, *, num_nodes=1, num_groups=1):
     expert_of_slot = np.take_along_axis(experts, np.take_along_axis(held, order, axis=1), axis=1).reshape(L, slots)
     _, best = _replicate(loads, slots)
     bound = np.maximum(1, best.max(axis=1) * P / loads.sum(axis=1))
-    return Placement(expert_of_slot, max_over_mean(gpu_loads(loads, expert_of_slot, P)), bound)
+    return Placement(expert_of_slot, np.asarray(max_over_mean(gpu_loads(loads, expert_of_slot, P))), bound)
 
 
-def gpu_loads(loads, expert_of_slot, num_gpus):
+def gpu_loads(loads: ArrayLike, expert_of_slot: ArrayLike, num_gpus: int) -> NDArray[np.float64]:
     """Load of every GPU [L, P]; replicas share the load of their expert equally.
 
     Raises
@@ -117,7 +122,7 @@ def gpu_loads(loads, expert_of_slot, num_gpus):
     return _by_gpu(loads / _copies(expert_of_slot, loads), expert_of_slot, num_gpus)
 
 
-def copies_of(expert_of_slot, num_experts):
+def copies_of(expert_of_slot: ArrayLike, num_experts: int) -> NDArray[np.int64]:
     """How many slots hold each expert [L, E].
 
     >>> print(copies_of([[0, 1, 0, 2]], 3))
@@ -125,12 +130,13 @@ def copies_of(expert_of_slot, num_experts):
     """
     E = whole_number("num_experts", num_experts, 1)
     held = _layers("expert_of_slot", expert_of_slot)
-    held = require("expert_of_slot", held, 0, E - 1, whole=True).astype(np.int64)
+    require("expert_of_slot", held, 0, E - 1, whole=True)
+    held = held.astype(np.int64)
     counted = (np.arange(len(held))[:, None] * E + held).ravel()
     return np.bincount(counted, minlength=len(held) * E).reshape(len(held), E)
 
 
-def max_over_mean(loads):
+def max_over_mean(loads: ArrayLike) -> Numbers:
     """Largest over mean along the last axis: 1 is even.
 
     TensorRT-LLM reports this less 1 as its imbalance ratio, the mean over steps and layers (examples/wide_ep,
@@ -144,7 +150,7 @@ def max_over_mean(loads):
     return np.max(loads, axis=-1) / np.mean(loads, axis=-1)
 
 
-def balancedness(loads):
+def balancedness(loads: ArrayLike) -> Numbers:
     """Mean over largest along the last axis, in (0, 1]: what vLLM and SGLang log under this name.
 
     Over several layers SGLang takes the mean of it (expert_distribution.py, there also called utilization rate). vLLM
@@ -172,7 +178,7 @@ class RankWork(NamedTuple):
     tokens: np.ndarray
 
 
-def rank_work(inclusion, expert_of_slot, num_gpus, batch):
+def rank_work(inclusion: ArrayLike, expert_of_slot: ArrayLike, num_gpus: int, batch: int) -> RankWork:
     """What each GPU must read and compute for its slots, in the mean.
 
     A token that chooses an expert goes to one of its c replicas by chance, so a replica is touched with probability
@@ -206,14 +212,15 @@ def rank_work(inclusion, expert_of_slot, num_gpus, batch):
     [1.64 1.51 1.64 1.38] [2.17 1.94 2.17 1.71]
     """
     top_k_of(inclusion)
-    batch, layers = require("batch", batch, 0, one=True), _layers("inclusion", inclusion)
+    tokens, layers = require("batch", batch, 0, one=True), _layers("inclusion", inclusion)
     share = layers / _copies(expert_of_slot, layers)
-    work = [_by_gpu(each, expert_of_slot, num_gpus) for each in (1 - (1 - share) ** batch, batch * share)]
+    work = [_by_gpu(each, expert_of_slot, num_gpus) for each in (1 - (1 - share) ** tokens, tokens * share)]
     one_layer = np.ndim(inclusion) == 1 and np.ndim(expert_of_slot) == 1
     return RankWork(*(each[0] if one_layer else each for each in work))
 
 
-def rank_times(model, work, device, dtype="bf16", *, weight_bytes=None):
+def rank_times(model: MoEModel | str, work: RankWork, device: Device | str, dtype: str = "bf16", *,
+               weight_bytes: WeightBytes = None) -> NDArray[np.float64]:
     """Seconds of the routed experts of a layer on each GPU: max(bytes touched / bandwidth, FLOP / peak).
 
     The step waits for the largest. It is not the mean times max/mean of the tokens while reading binds.
@@ -255,7 +262,8 @@ class Terms(NamedTuple):
     computing: np.ndarray
 
 
-def rank_terms(model, work, device, dtype="bf16", *, weight_bytes=None):
+def rank_terms(model: MoEModel | str, work: RankWork, device: Device | str, dtype: str = "bf16", *,
+               weight_bytes: WeightBytes = None) -> Terms:
     """The two terms of `rank_times`, from the same arguments: the larger one binds a GPU.
 
     Returns
@@ -269,21 +277,23 @@ def rank_terms(model, work, device, dtype="bf16", *, weight_bytes=None):
     >>> print(*(f"{seconds[0] * 1e6:.0f} us" for seconds in terms))
     73 us 729 us
     """
+    model, device = find_model(model), find_device(device)
     read = work.experts_touched * expert_bytes(model, weight_bytes) / device.bandwidth_bytes_per_s
     return Terms(read, 2 * work.tokens * model.expert_params / device.peak(dtype))
 
 
-def _layers(name, numbers):
+def _layers(name: str, numbers: ArrayLike) -> NDArray[np.float64]:
     """Numbers, not negative, as [L, n]."""
-    numbers = np.atleast_2d(require(name, numbers, 0)) * 1.0
-    if numbers.ndim != 2 or not numbers.size:
-        raise ValueError(f"{name} must be one list, or one a layer, got the shape {numbers.shape}")
-    return numbers
+    layers = np.atleast_2d(require(name, numbers, 0)) * 1.0
+    if layers.ndim != 2 or not layers.size:
+        raise ValueError(f"{name} must be one list, or one a layer, got the shape {layers.shape}")
+    return layers
 
 
 def _copies(expert_of_slot, loads):
     """`copies_of`, at least one of each expert, for as many layers as loads has (or one)."""
-    copies = require("copies of an expert", copies_of(expert_of_slot, loads.shape[1]), 1)
+    copies = copies_of(expert_of_slot, loads.shape[1])
+    require("copies of an expert", copies, 1)
     if 1 not in (len(copies), len(loads)) and len(copies) != len(loads):
         raise ValueError(f"expert_of_slot must have as many layers as the loads, {len(loads)}, got {len(copies)}")
     return copies

@@ -4,15 +4,18 @@ Symbols: E routed experts in a layer, k chosen per token, c cache slots a layer,
 token before. A *trace* is the sequence of experts that one layer's tokens chose.
 """
 
-import numpy as np
+from __future__ import annotations
 
-from ._arguments import ABOVE_ZERO, require, whole_number
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ._arguments import ABOVE_ZERO, Numbers, require, whole_number
 from .routing import sample_routing
 
 CELLS_PER_STEP = 1 << 18  # ranks moved at once by lru_hit_rates: they stay in a core's cache
 
 
-def lru_hit_rates(trace, num_experts):
+def lru_hit_rates(trace: ArrayLike, num_experts: int) -> NDArray[np.float64]:
     """Hit rate of an LRU cache of every size, from one pass over a trace.
 
     An access hits a cache of c slots if fewer than c other experts were used since the last access to the same one (its
@@ -72,7 +75,7 @@ def _ranks_at_start(segments, size, num_experts):
     return ranks
 
 
-def optimal_hit_rates(trace, num_experts):
+def optimal_hit_rates(trace: ArrayLike, num_experts: int) -> NDArray[np.float64]:
     """Hit rate of the best cache of every size: it evicts the expert whose next use is farthest off [Belady 1966].
 
     Parameters, result and errors as `lru_hit_rates`. It knows the future, so no cache that keeps what it loads does
@@ -110,7 +113,7 @@ def _next_use(trace):
     return again
 
 
-def che_hit_rate(popularity, cache_size, *, top_k=1):
+def che_hit_rate(popularity: ArrayLike, cache_size: ArrayLike, *, top_k: int = 1) -> Numbers:
     """Hit rate of an LRU cache under independent draws, by Che's approximation.
 
     An expert stays T draws after its last use, the same T for all: ``sum_i 1 - exp(-p_i T) = c`` gives T, and the hit
@@ -152,7 +155,7 @@ def che_hit_rate(popularity, cache_size, *, top_k=1):
     require("dimensions of popularity", p.ndim, 1, 1)
     require("experts in popularity", p.size, 1)
     size = require("cache_size", cache_size, 0, p.size) * 1.0
-    top_k = require("top_k", top_k, 1, p.size, whole=True, one=True)
+    top_k = whole_number("top_k", top_k, 1, p.size)
     p = p / require("sum of popularity", p.max(), ABOVE_ZERO)
     p = p[p > 1e-280] / p.sum()  # one that rare is never asked for
     require("share of an expert", p, 0, (1 + 1e-9) / top_k)
@@ -168,7 +171,7 @@ def che_hit_rate(popularity, cache_size, *, top_k=1):
     return np.reshape([hit(c) for c in np.ravel(size)], np.shape(size))[()]
 
 
-def reuse_hit_rate(popularity, cache_size, reuse, *, top_k=1):
+def reuse_hit_rate(popularity: ArrayLike, cache_size: ArrayLike, reuse: ArrayLike, *, top_k: int = 1) -> Numbers:
     """Hit rate of an LRU cache when a share `reuse` of the accesses repeats the token before: r + (1 - r) Che.
 
     Parameters
@@ -196,7 +199,7 @@ def reuse_hit_rate(popularity, cache_size, reuse, *, top_k=1):
     return np.where(np.greater(cache_size, 0), reuse + (1 - reuse) * fresh, 0.0)[()]
 
 
-def reuse_from_repetition(repetition, num_experts, top_k):
+def reuse_from_repetition(repetition: ArrayLike, num_experts: int, top_k: int) -> Numbers:
     """Reuse r that yields a published repetition rate: P(consecutive tokens share an expert of a layer).
 
     Each of the k choices is kept with probability r, else drawn afresh; no repetition needs k fresh choices that avoid
@@ -219,14 +222,15 @@ def reuse_from_repetition(repetition, num_experts, top_k):
     >>> print(f"{reuse_from_repetition(0.65, 8, 2):.2f}")
     0.19
     """
-    num_experts = require("num_experts", num_experts, 2, whole=True, one=True)
-    top_k = require("top_k", top_k, 1, num_experts // 2, whole=True, one=True)
+    num_experts = whole_number("num_experts", num_experts, 2)
+    top_k = whole_number("top_k", top_k, 1, num_experts // 2)
     taken = np.arange(top_k)
     apart = np.prod((num_experts - top_k - taken) / (num_experts - taken))
     return np.maximum(0, 1 - ((1 - require("repetition", repetition, 0, 1)) / apart) ** (1 / top_k))
 
 
-def sample_trace(rng, num_tokens, num_experts, top_k, *, inclusion=None, reuse=0):
+def sample_trace(rng: np.random.Generator, num_tokens: int, num_experts: int, top_k: int, *,
+                 inclusion: ArrayLike | None = None, reuse: float = 0) -> NDArray[np.int64]:
     """Experts that consecutive tokens of one layer choose: each choice repeats the token before with chance `reuse`.
 
     Parameters
@@ -265,7 +269,7 @@ def sample_trace(rng, num_tokens, num_experts, top_k, *, inclusion=None, reuse=0
     return fresh
 
 
-def _trace(trace, num_experts):
+def _trace(trace: ArrayLike, num_experts: int) -> tuple[NDArray[np.intp], int]:
     E = whole_number("num_experts", num_experts, 1)
     experts = np.asarray(require("trace", trace, 0, E - 1, whole=True)).ravel().astype(np.intp)
     require("accesses of the trace", experts.size, 1)

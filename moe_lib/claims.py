@@ -1,13 +1,16 @@
 """Popular statements about serving mixtures of experts, and the table of what a notebook computed for each."""
 
+from __future__ import annotations
+
 import csv
 import html
 from importlib import resources
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ._arguments import require
+from ._arguments import whole_number
 
 VERDICTS = ("right", "wrong", "depends")
 HEAD = ("", "claim", "verdict", "computed", "page")
@@ -27,20 +30,21 @@ class Claim(NamedTuple):
 
 
 def _claims():
-    with (resources.files(__package__) / "data" / "claims.csv").open(encoding="utf-8", newline="") as file:
-        return tuple(Claim(**row | {"pages": tuple(map(int, row["pages"].split()))}) for row in csv.DictReader(file))
+    table = (resources.files(__package__) / "data" / "claims.csv").read_text(encoding="utf-8")
+    return tuple(Claim(row["claim_id"], row["topic"], row["claim"], row["verdict"],
+                       tuple(map(int, row["pages"].split()))) for row in csv.DictReader(table.splitlines()))
 
 
 CLAIMS = _claims()
 
 
-def significant(*values, digits=6):
+def significant(*values: ArrayLike, digits: int = 6) -> list[float]:
     """Numbers and arrays of them, flat, as floats of so many significant digits.
 
     >>> print(significant(1342.0527, [2 / 3, 8]))
     [1342.05, 0.666667, 8.0]
     """
-    digits = require("digits", digits, 1, whole=True, one=True)
+    digits = whole_number("digits", digits, 1)
     return [float(f"{value:.{digits}g}") for value in np.hstack(values).ravel()]
 
 
@@ -71,7 +75,7 @@ class Table:
                              f"{', '.join(sorted(names ^ set(computed)))}")
         self.computed, self.pages = computed, pages
 
-    def counts(self):
+    def counts(self) -> dict[str, int]:
         """How many claims have each verdict."""
         given = [claim.verdict for claim in CLAIMS]
         return {verdict: given.count(verdict) for verdict in VERDICTS}
@@ -80,12 +84,12 @@ class Table:
         """Markdown for the page, which resolves its links; HTML for JupyterLab, which disables a filter in Markdown."""
         return {"text/markdown": self.markdown(), "text/html": self.html(), "text/plain": f"{len(CLAIMS)} claims"}
 
-    def markdown(self):
+    def markdown(self) -> str:
         """Table with a filter by verdict; links as Markdown."""
         rows = [HEAD, ("---",) * len(HEAD), *self._rows("[{0:02}]({1})", "**{}**", str)]
         return "\n".join([self._filter(), "", *(f"| {' | '.join(row)} |" for row in rows)])
 
-    def html(self):
+    def html(self) -> str:
         """The same as HTML."""
         rows = [HEAD, *self._rows('<a href="{1}">{0:02}</a>', "<strong>{}</strong>", html.escape)]
         head, *body = ("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)

@@ -3,22 +3,27 @@
 Symbols: P GPUs, E routed experts in a layer, k chosen per token, B tokens in the step over all GPUs, d model width.
 """
 
+from __future__ import annotations
+
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ._arguments import require, whole_number
+from ._arguments import Numbers, require, whole_number
 from ._show import number
-from .hardware import GPUS_PER_NODE, find_link
-from .layouts import find_layout, rank_step
-from .models import find_model
+from .hardware import GPUS_PER_NODE, Device, Link, find_link
+from .layouts import Layout, find_layout, rank_step
+from .models import MoEModel, find_model
 from .roofline import step_time, transfer_time
 
 SCALE_BYTES = 4  # one FP32 scale for a block of FP8 values
 
 
-def gpus_touched_per_token(num_experts, top_k, num_gpus, *, group_limit=None):
+def gpus_touched_per_token(num_experts: int, top_k: int, num_gpus: int, *,
+                           group_limit: tuple[int, int] | None = None) -> float:
     """Expected distinct GPUs that hold one token's experts in a layer, E/P experts on each.
 
     P (1 - C(E - E/P, k) / C(E, k)). With group_limit = (G, M) a token first keeps M of G equal groups of experts, so
@@ -51,10 +56,10 @@ def gpus_touched_per_token(num_experts, top_k, num_gpus, *, group_limit=None):
     E, k, P = (whole_number(name, value, 1) for name, value in
                [("num_experts", num_experts), ("top_k", top_k), ("num_gpus", num_gpus)])
     require("top_k", k, 1, E)
-    group_limit = np.array((1, 1) if group_limit is None else require("group_limit", group_limit, 1, whole=True))
-    if group_limit.shape != (2,):
-        raise ValueError(f"group_limit must be two numbers, groups and groups kept, got {group_limit}")
-    groups, kept = group_limit.astype(np.int64).tolist()
+    limit = np.array((1, 1) if group_limit is None else require("group_limit", group_limit, 1, whole=True))
+    if limit.shape != (2,):
+        raise ValueError(f"group_limit must be two numbers, groups and groups kept, got {limit}")
+    groups, kept = limit.astype(np.int64).tolist()
     require("groups kept", kept, 1, groups)
     for name, count in {"num_gpus": P, "groups": groups}.items():
         if E % count:
@@ -81,8 +86,8 @@ class Copies(NamedTuple):
         return f"Copies({number(self.within)} within the node, {number(self.across)} across)"
 
 
-def copies_sent(num_experts, top_k, num_gpus, *, expert_tp=1, gpus_per_node=GPUS_PER_NODE, once="gpu",
-                group_limit=None):
+def copies_sent(num_experts: int, top_k: int, num_gpus: int, *, expert_tp: int = 1, gpus_per_node: int = GPUS_PER_NODE,
+                once: str = "gpu", group_limit: tuple[int, int] | None = None) -> Copies:
     """Expected copies of a token that leave its GPU in a layer.
 
     Parameters
@@ -134,7 +139,8 @@ def copies_sent(num_experts, top_k, num_gpus, *, expert_tp=1, gpus_per_node=GPUS
     return Copies(within + across - arrive * touched / nodes / in_node, arrive)
 
 
-def all_to_all_bytes(d_model, destinations, *, dispatch_bytes=1, combine_bytes=2, scale_block=128):
+def all_to_all_bytes(d_model: ArrayLike, destinations: ArrayLike, *, dispatch_bytes: float = 1,
+                     combine_bytes: float = 2, scale_block: int = 128) -> tuple[Numbers, Numbers]:
     """Bytes that one token sends (dispatch) and gets back (combine) in a layer, to and from `destinations` copies.
 
     Parameters
@@ -166,7 +172,7 @@ def all_to_all_bytes(d_model, destinations, *, dispatch_bytes=1, combine_bytes=2
             copies * d * require("combine_bytes", combine_bytes, 0) * 1.0)
 
 
-def all_to_all_time(num_bytes, latency, bandwidth):
+def all_to_all_time(num_bytes: ArrayLike, latency: ArrayLike, bandwidth: ArrayLike) -> Numbers:
     """Seconds of an exchange: latency + bytes of a GPU / its bandwidth, as `roofline.transfer_time`.
 
     >>> print(f"{all_to_all_time(7.57e6, 15e-6, 285e9) * 1e6:.0f} us")
@@ -175,7 +181,8 @@ def all_to_all_time(num_bytes, latency, bandwidth):
     return transfer_time(num_bytes, bandwidth, latency)
 
 
-def all_reduce_bytes(d_model, tokens, num_gpus, *, value_bytes=2, in_switch=False):
+def all_reduce_bytes(d_model: ArrayLike, tokens: ArrayLike, num_gpus: int, *, value_bytes: float = 2,
+                     in_switch: bool = False) -> Numbers:
     """Bytes that each GPU sends, and gets, when num_gpus GPUs add up what each has for `tokens` tokens.
 
     A ring, or any algorithm of sends from GPU to GPU, moves 2 (n - 1)/n messages of tokens x d_model values: each GPU
@@ -210,8 +217,10 @@ def all_reduce_bytes(d_model, tokens, num_gpus, *, value_bytes=2, in_switch=Fals
     return message * (0.0 if n == 1 else (n + 1) / n if in_switch else 2 * (n - 1) / n)
 
 
-def link_time(model, batch, layout, link, *, network=None, gpus_per_node=GPUS_PER_NODE, once="gpu", group_limit=None,
-              dispatch_bytes=1, combine_bytes=2, in_switch=False, physical_experts=None):
+def link_time(model: MoEModel | str, batch: ArrayLike, layout: Layout | str, link: Link | str, *,
+              network: Link | str | None = None, gpus_per_node: int = GPUS_PER_NODE, once: str = "gpu",
+              group_limit: tuple[int, int] | None = None, dispatch_bytes: float = 1, combine_bytes: float = 2,
+              in_switch: bool = False, physical_experts: int | None = None) -> Numbers:
     """Seconds that a decode step's exchanges take on one GPU, all layers, none hidden.
 
     Attention split over attention_tp GPUs ends each layer in an all-reduce, and so does a dense feed-forward block.
@@ -282,7 +291,8 @@ def link_time(model, batch, layout, link, *, network=None, gpus_per_node=GPUS_PE
     return seconds + model.num_moe_layers * both
 
 
-def two_batch_times(model, batch, layout, device, dtype, link_seconds, **step):
+def two_batch_times(model: MoEModel | str, batch: ArrayLike, layout: Layout | str, device: Device | str, dtype: str,
+                    link_seconds: Callable[[Numbers], Numbers], **step: Any) -> tuple[Numbers, Numbers]:
     """Seconds of a step with its exchanges in the open, and in two half-batches, one computing while the other sends.
 
     Halves hide the exchanges but read the experts twice: each half touches nearly as many as the whole.
@@ -298,8 +308,9 @@ def two_batch_times(model, batch, layout, device, dtype, link_seconds, **step):
 
     Returns
     -------
-    Bounds
-        (plain, halves): T(B) + T_link(B), and 2 max(T(B/2), T_link(B/2)), T the lower bound of reading and computing.
+    (float or ndarray, float or ndarray)
+        Seconds plain, T(B) + T_link(B), and of halves, 2 max(T(B/2), T_link(B/2)), T the lower bound of reading and
+        computing.
 
     Notes
     -----

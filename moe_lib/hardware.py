@@ -1,12 +1,15 @@
 """Published peaks of devices and links. Facts are rows of ``data/hardware``, each with its sources and doubts."""
 
+from __future__ import annotations
+
 import csv
 from dataclasses import dataclass
 from importlib import resources
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ._arguments import require
+from ._arguments import Numbers, require
 from ._names import Names
 from ._show import number, table
 
@@ -64,11 +67,11 @@ class Device:
             "link to the host": self.host_link or "none", "note": self.note or "none"})
 
     @property
-    def usable_bytes(self):
+    def usable_bytes(self) -> float:
         """Bytes that weights and caches may take: `USABLE_SHARE` of what the driver shows."""
         return USABLE_SHARE * self.visible_bytes
 
-    def arithmetic(self, weight_bytes):
+    def arithmetic(self, weight_bytes: float) -> str:
         """Number format that weights of this size are multiplied in: fp8 for 8 bits (and scales) if it can, else bf16.
 
         >>> print(DEVICES["h200"].arithmetic(1), DEVICES["a100-80gb"].arithmetic(1), DEVICES["h200"].arithmetic(0.5))
@@ -76,7 +79,7 @@ class Device:
         """
         return "fp8" if 1 <= weight_bytes < 1.1 and "fp8" in self.peak_flops_per_s else "bf16"
 
-    def peak(self, dtype="bf16"):
+    def peak(self, dtype: str = "bf16") -> float:
         """Peak FLOP/s of number format `dtype`.
 
         Raises
@@ -118,7 +121,7 @@ class Link:
             "note": self.note or "none"})
 
 
-def devices_needed(num_bytes, device):
+def devices_needed(num_bytes: ArrayLike, device: Device | str) -> Numbers:
     """Least number of devices whose usable bytes hold `num_bytes`, split evenly and nothing held twice.
 
     Raises
@@ -158,7 +161,7 @@ DEVICES = Names("device", {row["device"]: _device(row) for row in _rows("devices
 LINKS = Names("link", {row["link"]: _link(row) for row in _rows("links.csv")})  # slug to Link
 
 
-def find_device(device):
+def find_device(device: Device | str) -> Device:
     """A Device as it is, or the one of `DEVICES` that is called so.
 
     Raises
@@ -172,7 +175,7 @@ def find_device(device):
     return _find(device, Device, DEVICES)
 
 
-def find_link(link):
+def find_link(link: Link | str) -> Link:
     """A Link as it is, or the one of `LINKS` that is called so; errors as `find_device`.
 
     >>> print(find_link("NVLink4").slug)

@@ -3,15 +3,19 @@
 Symbols: P GPUs, E routed experts in a layer, B tokens in the step over all GPUs.
 """
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from ._arguments import require, whole_number
+from ._arguments import Numbers, WeightBytes, require, whole_number
 from ._show import table
-from .models import find_model
-from .steps import bytes_per_weight, decode_step, most_sequences, part_bytes, prefill, weights_read
+from .models import MoEModel, find_model
+from .steps import Step, bytes_per_weight, decode_step, most_sequences, part_bytes, prefill, weights_read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +53,7 @@ class Layout:
                              f"{self.attention_tp} x {self.attention_dp} and {self.expert_tp} x {self.expert_parallel}")
 
     @property
-    def num_gpus(self):
+    def num_gpus(self) -> int:
         """P, all GPUs of the layout."""
         return self.attention_tp * self.attention_dp
 
@@ -75,7 +79,7 @@ class Layout:
             "each expert split over": self.expert_tp, "experts spread over": self.expert_parallel})
 
     @classmethod
-    def parse(cls, text):
+    def parse(cls, text: str) -> Layout:
         """Layout of a short name, the inverse of `str`: attention, then experts behind a plus; TP8 cuts both.
 
         Raises
@@ -93,11 +97,12 @@ class Layout:
         if not isinstance(text, str) or not text.strip():
             raise ValueError(wrong)
         attention, plus, experts = re.sub(r"\s|1 GPU", "", text, flags=re.IGNORECASE).upper().partition("+")
-        sizes = {}
+        sizes: dict[str, int] = {}
         for part, names in (attention, {"TP": "attention_tp", "DP": "attention_dp"}), (
                 experts if plus else attention.replace("DP", "EP"), {"TP": "expert_tp", "EP": "expert_parallel"}):
-            pairs = [re.fullmatch(r"([A-Z]+)([1-9]\d*)", item) for item in part.split("X")] if part else []
-            if not all(pairs) or len({pair[1] for pair in pairs} & names.keys()) < len(pairs):
+            items = part.split("X") if part else []
+            pairs = [pair for item in items if (pair := re.fullmatch(r"([A-Z]+)([1-9]\d*)", item))]
+            if len({pair[1] for pair in pairs} & names.keys()) < len(items):
                 raise ValueError(wrong)
             sizes |= {names[pair[1]]: int(pair[2]) for pair in pairs}
         if not plus and sizes.get("attention_dp", 1) > 1:
@@ -107,7 +112,7 @@ class Layout:
         return cls(**sizes)
 
 
-def find_layout(layout):
+def find_layout(layout: Layout | str) -> Layout:
     """A Layout as it is, or the one of that short name.
 
     Raises
@@ -121,7 +126,7 @@ def find_layout(layout):
     return layout if isinstance(layout, Layout) else Layout.parse(layout)
 
 
-def layouts(model, num_gpus):
+def layouts(model: MoEModel | str, num_gpus: int) -> list[Layout]:
     """Every way to spread a model over num_gpus, the illegal ones too (`problems` says why).
 
     Raises
@@ -141,7 +146,8 @@ def layouts(model, num_gpus):
                    expert_parallel=num_gpus // expert_tp) for tp in sizes for expert_tp in sizes]
 
 
-def problems(model, layout, *, weight_block=None, gpus_per_node=None):
+def problems(model: MoEModel | str, layout: Layout | str, *, weight_block: int | None = None,
+             gpus_per_node: int | None = None) -> list[str]:
     """Why a model cannot be laid out so, one sentence a reason; empty if it can.
 
     Parameters
@@ -189,7 +195,7 @@ def problems(model, layout, *, weight_block=None, gpus_per_node=None):
     return found
 
 
-def cache_share(model, layout):
+def cache_share(model: MoEModel | str, layout: Layout | str) -> float:
     """Share of its sequences' cache that a GPU holds: 1 / attention_tp, but never less than one key-value head.
 
     MLA has one entry for all heads, so each GPU of a TP group holds the whole cache.
@@ -205,7 +211,8 @@ def cache_share(model, layout):
     return 1 / min(layout.attention_tp, max(model.num_kv_heads, 1))
 
 
-def rank_resident_bytes(model, layout, *, weight_bytes=None, context=0, sequences=0, kv_bytes=2):
+def rank_resident_bytes(model: MoEModel | str, layout: Layout | str, *, weight_bytes: WeightBytes = None,
+                        context: ArrayLike = 0, sequences: ArrayLike = 0, kv_bytes: float = 2) -> Numbers:
     """Bytes that one GPU must hold: its part of the weights, and its part of the caches of `sequences` sequences.
 
     Parameters as `steps.resident_bytes`; sequences over all GPUs, of which the fullest holds ceil(sequences / DP).
@@ -235,7 +242,8 @@ def rank_resident_bytes(model, layout, *, weight_bytes=None, context=0, sequence
     return (weights + here * cache_share(model, layout) * one)[()]
 
 
-def layout_sequences(model, layout, usable_bytes, *, weight_bytes=None, context=0, kv_bytes=2):
+def layout_sequences(model: MoEModel | str, layout: Layout | str, usable_bytes: ArrayLike, *,
+                     weight_bytes: WeightBytes = None, context: ArrayLike = 0, kv_bytes: float = 2) -> Numbers:
     """Most sequences of `context` tokens over all GPUs of a layout; 0 where the weights alone do not fit.
 
     Parameters as `rank_resident_bytes`, and the usable bytes of one GPU. inf where a sequence holds nothing.
@@ -255,7 +263,8 @@ def layout_sequences(model, layout, usable_bytes, *, weight_bytes=None, context=
     return layout.attention_dp * most_sequences(free, one - weights)
 
 
-def rank_step(model, batch, layout, *, weight_bytes=None, context=0, kv_bytes=2, inclusion=None):
+def rank_step(model: MoEModel | str, batch: ArrayLike, layout: Layout | str, *, weight_bytes: WeightBytes = None,
+              context: ArrayLike = 0, kv_bytes: float = 2, inclusion: ArrayLike | None = None) -> Step:
     """Ledger of one GPU in a decode step, work spread evenly: what it reads and computes.
 
     Everything but the routed experts is split by attention_tp, less what servers copy, and serves B / attention_dp
@@ -302,7 +311,8 @@ def rank_step(model, batch, layout, *, weight_bytes=None, context=0, kv_bytes=2,
         flops=whole.flops / layout.num_gpus + _flops_twice(model, layout, whole.batch / layout.attention_dp))
 
 
-def rank_prefill(model, tokens, layout, *, sequences=1, weight_bytes=None, **prompt):
+def rank_prefill(model: MoEModel | str, tokens: int, layout: Layout | str, *, sequences: int = 1,
+                 weight_bytes: WeightBytes = None, **prompt: Any) -> Step:
     """Ledger of the busiest GPU for a prompt, chunk by chunk: as `rank_step`, but prompts come whole.
 
     Each copy of the attention serves ceil(sequences / attention_dp) prompts, so one prompt keeps one copy busy. The
@@ -351,7 +361,7 @@ def rank_prefill(model, tokens, layout, *, sequences=1, weight_bytes=None, **pro
         + _flops_twice(model, layout, whole.batch * here))
 
 
-def linear_placement(num_experts, num_gpus):
+def linear_placement(num_experts: int, num_gpus: int) -> NDArray[np.int64]:
     """GPU of each expert [E], in blocks: expert i on GPU i // (E/P), the default of vLLM.
 
     >>> print(linear_placement(8, 4))
@@ -361,7 +371,7 @@ def linear_placement(num_experts, num_gpus):
     return np.arange(num_experts) // each
 
 
-def round_robin_placement(num_experts, num_gpus):
+def round_robin_placement(num_experts: int, num_gpus: int) -> NDArray[np.int64]:
     """GPU of each expert [E], dealt out: expert i on GPU i mod P.
 
     >>> print(round_robin_placement(8, 4))

@@ -4,15 +4,20 @@ NVIDIA timed the shipped layers (`layers`, from ``data/measured/moe_kernels.json
 reader's own machine (`from_bench`). Both are a `TimedLayer`.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from . import routing
-from ._arguments import ABOVE_ZERO, require
+from ._arguments import ABOVE_ZERO, Numbers, require
 from .hardware import DEVICES
-from .records import shipped
+from .records import Record, shipped
 from .roofline import fit_overhead
 
 SURE = 0.95  # of a limit: below it a time is impossible, whatever the doubts about peaks and clocks
@@ -63,17 +68,17 @@ class TimedLayer:
     d_model: int
     d_expert: int
     weight_bytes: float
-    num_tokens: np.ndarray
-    latency_s: np.ndarray
+    num_tokens: Numbers
+    latency_s: Numbers
     device: str = ""
     model: str = ""
     framework: str = ""
     dtype: str = ""
     distribution: str = ""
     exponent: float | None = None
-    bytes_per_s: float | np.ndarray | None = None
-    flops_per_s: float | np.ndarray | None = None
-    touched: np.ndarray | None = None
+    bytes_per_s: Numbers | None = None
+    flops_per_s: Numbers | None = None
+    touched: Numbers | None = None
 
     def __post_init__(self):
         checked = {"num_tokens": require("num_tokens", self.num_tokens, 1, whole=True),
@@ -84,7 +89,7 @@ class TimedLayer:
             raise ValueError(f"{', '.join(checked)} must be equally long, got "
                              f"{', '.join(str(np.shape(value)) for value in checked.values())}")
         for name, value in checked.items():
-            if np.ndim(value):
+            if isinstance(value, np.ndarray):
                 value = value.copy()
                 value.setflags(write=False)
             object.__setattr__(self, name, value)
@@ -96,7 +101,7 @@ class TimedLayer:
         return (f"TimedLayer({what}: {np.size(self.num_tokens)} times, {np.min(self.num_tokens):,} to "
                 f"{np.max(self.num_tokens):,} tokens)")
 
-    def at(self, tokens):
+    def at(self, tokens: ArrayLike) -> TimedLayer:
         """The layer at one of its batches, every field a number; or at several, in the order given.
 
         Raises
@@ -110,10 +115,11 @@ class TimedLayer:
         """
         found = np.equal(self.num_tokens, np.asarray(tokens)[..., None])
         if not found.any(-1).all():
-            raise ValueError(f"tokens must be among those timed, {', '.join(map(str, self.num_tokens))}, got {tokens}")
+            timed = ", ".join(map(str, np.atleast_1d(self.num_tokens)))
+            raise ValueError(f"tokens must be among those timed, {timed}, got {tokens!r}")
         return self._keep(found.argmax(-1))
 
-    def up_to(self, most):
+    def up_to(self, most: float) -> TimedLayer:
         """The layer at its batches of at most so many tokens."""
         return self._keep(self.num_tokens <= most)
 
@@ -122,14 +128,14 @@ class TimedLayer:
         return replace(self, **{name: value[where] for name, value in found.items() if np.ndim(value)})
 
     @property
-    def peaks(self):
+    def peaks(self) -> tuple[Numbers, Numbers]:
         """(bytes/s, FLOP/s): the ceilings measured beside the layer, or the published peaks of its device."""
-        if self.bytes_per_s is not None:
+        if self.bytes_per_s is not None and self.flops_per_s is not None:
             return self.bytes_per_s, self.flops_per_s
         device = DEVICES[self.device]
         return device.bandwidth_bytes_per_s, device.peak(device.arithmetic(self.weight_bytes))
 
-    def experts_touched(self, distribution=None):
+    def experts_touched(self, distribution: str | None = None) -> Numbers:
         """Experts that each batch touches [n]: counted, or by the routing that was timed, or by another.
 
         Balanced inputs are strided and touch the most possible; uniform ones E C(B), expected. How many a power-law
@@ -153,7 +159,7 @@ class TimedLayer:
             raise ValueError(f"distribution must be one of {', '.join(counts)}, got {distribution!r}")
         return counts[distribution](self.num_experts, self.top_k, self.num_tokens)
 
-    def limits(self, touched=None):
+    def limits(self, touched: ArrayLike | None = None) -> tuple[Numbers, Numbers]:
         """(seconds to read, seconds to compute) of each batch, at the layer's `peaks` [n].
 
         U experts of three d x f matrices are read once, 3 U d f w bytes; B k tokens are computed, 6 B k d f FLOP.
@@ -174,10 +180,11 @@ class TimedLayer:
         """
         touched = self.experts_touched() if touched is None else touched
         size, (bytes_per_s, flops_per_s) = 3 * self.d_model * self.d_expert, self.peaks
-        read = touched * size * self.weight_bytes / bytes_per_s
-        return np.broadcast_arrays(read, 2 * self.num_tokens * self.top_k * size / flops_per_s)
+        read = np.multiply(touched, size * self.weight_bytes) / bytes_per_s
+        read, compute = np.broadcast_arrays(read, 2 * self.num_tokens * self.top_k * size / flops_per_s)
+        return read, compute
 
-    def limit(self, touched=None):
+    def limit(self, touched: ArrayLike | None = None) -> Numbers:
         """Seconds that each batch takes at least if it touches `experts_touched` [n]: the greater of its `limits`.
 
         A power-law input may touch fewer, so this is no limit there. One for every routing is ``limit(layer.top_k)``.
@@ -185,47 +192,47 @@ class TimedLayer:
         return np.maximum(*self.limits(touched))
 
     @property
-    def over_limit(self):
+    def over_limit(self) -> Numbers:
         """Measured time over `limit` [n]."""
         return self.latency_s / self.limit()
 
     @property
-    def impossible(self):
+    def impossible(self) -> NDArray[np.bool_]:
         """Which times lie below `SURE` of their limit [n]: less was read than the input is said to touch.
 
         Only where peaks are published and the experts touched known: neither for a power law nor for a reader's own.
         """
-        return (self.over_limit < SURE) & (self.distribution == "balanced")
+        return np.asarray(self.over_limit < SURE) & (self.distribution == "balanced")
 
     @property
-    def slow(self):
+    def slow(self) -> bool:
         """Whether a shipped layer takes more than `SLOW` times its limit at every batch up to 256."""
         return bool(self.device and np.all(self.up_to(256).over_limit > SLOW))
 
     @property
-    def trusted(self):
+    def trusted(self) -> NDArray[np.bool_]:
         """Which times may enter a fit [n]: possible, not slow, at most `LARGEST` tokens."""
         return ~self.impossible & (not self.slow) & (self.num_tokens <= LARGEST)
 
     @property
-    def cause(self):
+    def cause(self) -> NDArray[np.str_]:
         """Why each time of a shipped layer may miss the constants of its framework [n]: the first cause that applies.
 
         Elsewhere: on an A100 or a B200, or in a version that the constants were not fitted on.
         """
         elsewhere = self.device not in ("h100", "h200") or self.framework == "SGLang 0.5.14"
-        causes = {"below the limit": self.impossible, "slow kernel": self.slow,
+        causes: dict[str, Any] = {"below the limit": self.impossible, "slow kernel": self.slow,
                   f"above {LARGEST} tokens": self.num_tokens > LARGEST,
                   "power law": self.distribution != "balanced", "balanced, elsewhere": elsewhere}
         same = "balanced, models fitted" if self.model in FITTED_ON else "balanced, two others"
         return np.select(np.broadcast_arrays(*causes.values()), list(causes), same)
 
-    def predicted(self, fitted, touched=None):
+    def predicted(self, fitted: tuple[float, float], touched: ArrayLike | None = None) -> Numbers:
         """Seconds by `limit` and two constants [n]: t0 + limit / efficiency."""
         t0, efficiency = fitted
         return t0 + self.limit(touched) / efficiency
 
-    def share_of_all(self, fitted):
+    def share_of_all(self, fitted: tuple[float, float]) -> tuple[Numbers, Numbers]:
         """(tokens per expert B k / E, fitted share of the experts read by time) [n].
 
         The share is (t - t0) efficiency over the time to read all experts; nan where arithmetic takes longer than
@@ -241,7 +248,7 @@ class TimedLayer:
             read > compute, share, np.nan)
 
 
-def layers(**chosen):
+def layers(**chosen: Any) -> list[TimedLayer]:
     """Shipped layers whose fields have the values chosen: device, framework, dtype, model, distribution.
 
     Each is one value, or a tuple of those allowed.
@@ -267,7 +274,7 @@ def _all():
     return tuple(TimedLayer(**record.data) for record in shipped("moe_kernels"))
 
 
-def samples(record):
+def samples(record: Record) -> list[TimedLayer]:
     """A layer for each batch that `moe_lib.bench` timed: its samples [n], each with the experts that it touched.
 
     Raises
@@ -285,15 +292,17 @@ def samples(record):
             for tokens, touched, seconds in zip(data["batch"], data["touched"], data["seconds"], strict=True)]
 
 
-def from_bench(record):
+def from_bench(record: Record) -> TimedLayer:
     """A layer that `moe_lib.bench` timed, by batch the sample that comes closest to its limit; errors as `samples`."""
     batches = samples(record)
     best = [np.argmin(batch.over_limit) for batch in batches]
-    return replace(batches[0], **{key: [getattr(batch, key)[at] for batch, at in zip(batches, best, strict=True)]
-                                  for key in ("num_tokens", "touched", "latency_s")})
+    kept: dict[str, Any] = {key: [getattr(batch, key)[at] for batch, at in zip(batches, best, strict=True)]
+                            for key in ("num_tokens", "touched", "latency_s")}
+    return replace(batches[0], **kept)
 
 
-def fit(layers, count=TimedLayer.experts_touched):
+def fit(layers: Iterable[TimedLayer],
+        count: Callable[[TimedLayer], ArrayLike] = TimedLayer.experts_touched) -> tuple[float, float]:
     """Two constants for many layers at once, from their `trusted` times: (t0 in seconds, efficiency).
 
     Parameters
@@ -306,12 +315,13 @@ def fit(layers, count=TimedLayer.experts_touched):
     -----
     Source: notebook 05, eq. 5.2 (`roofline.fit_overhead`).
     """
-    pairs = [(layer.limit(count(layer))[layer.trusted], layer.latency_s[layer.trusted]) for layer in layers]
+    pairs = [(np.asarray(layer.limit(count(layer)))[layer.trusted], np.asarray(layer.latency_s)[layer.trusted])
+             for layer in layers]
     return fit_overhead(*(np.concatenate(part) for part in zip(*pairs, strict=True)))
 
 
 @cache
-def constants(framework):
+def constants(framework: str) -> tuple[float, float]:
     """The two constants of a serving framework, any version: fitted on balanced times of `FITTED_ON`, H100 and H200.
 
     Raises
@@ -330,12 +340,14 @@ def constants(framework):
     return fit(known)
 
 
-def misses(layers, fitted, count=TimedLayer.experts_touched):
+def misses(layers: Iterable[TimedLayer], fitted: tuple[float, float],
+           count: Callable[[TimedLayer], ArrayLike] = TimedLayer.experts_touched) -> NDArray[np.float64]:
     """Measured over predicted time, for every trusted time of layers."""
-    return np.concatenate([(layer.latency_s / layer.predicted(fitted, count(layer)))[layer.trusted]
+    return np.concatenate([np.asarray(layer.latency_s / layer.predicted(fitted, count(layer)))[layer.trusted]
                            for layer in layers])
 
 
-def error(layers, fitted, count=TimedLayer.experts_touched):
+def error(layers: Iterable[TimedLayer], fitted: tuple[float, float],
+          count: Callable[[TimedLayer], ArrayLike] = TimedLayer.experts_touched) -> float:
     """Mean of |log(predicted / measured)| over the trusted times of layers: 0.06 is an error of about 6 %."""
     return float(np.mean(np.abs(np.log(misses(layers, fitted, count)))))

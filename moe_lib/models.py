@@ -6,15 +6,21 @@ weights where the extra `hf` is installed; otherwise it is an error that says so
 model: no multi-token-prediction module, no router-bias buffer, no vision or audio part.
 """
 
+from __future__ import annotations
+
 import csv
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
+from os import PathLike
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from . import _instantiate
-from ._arguments import require, whole_number
+from ._arguments import Numbers, require, whole_number
 from ._families import facts_of, family_error, read
 from ._names import Names
 from ._show import number, table
@@ -56,16 +62,16 @@ class Cache:
     expanded_flops_per_token: float | None = None
     expansion_flops: float | None = None
 
-    def tokens_kept(self, context):
+    def tokens_kept(self, context: ArrayLike) -> Numbers:
         """Tokens of `context` that a layer holds."""
         return np.asarray(context) if self.window is None else np.minimum(context, self.window)
 
-    def tokens_read(self, context):
+    def tokens_read(self, context: ArrayLike) -> Numbers:
         """Tokens of `context` that one query token attends to."""
         kept = self.tokens_kept(context)
         return kept if self.selected is None else np.minimum(kept, self.selected)
 
-    def pairs(self, start, tokens):
+    def pairs(self, start: ArrayLike, tokens: ArrayLike) -> Numbers:
         """(Query, earlier token) pairs that a layer scores for `tokens` tokens after the first `start`."""
         most = min((cap for cap in (self.window, self.selected) if cap is not None), default=np.inf)
 
@@ -75,13 +81,13 @@ class Cache:
 
         return first(np.add(start, tokens)) - first(np.asarray(start))
 
-    def chunk_flops(self, start, tokens):
+    def chunk_flops(self, start: ArrayLike, tokens: ArrayLike) -> Numbers:
         """FLOP of scores and weighted sums in a layer for a chunk: MLA in the cheaper of its two forms."""
         pairs = self.pairs(start, tokens)
         plain = pairs * self.flops_per_token
-        if self.expansion_flops is None:
+        if self.expansion_flops is None or self.expanded_flops_per_token is None:
             return plain
-        return np.minimum(plain, pairs * self.expanded_flops_per_token + start * self.expansion_flops)
+        return np.minimum(plain, pairs * self.expanded_flops_per_token + np.multiply(start, self.expansion_flops))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -148,7 +154,7 @@ class MoEModel:
             "experts": experts if self.num_moe_layers else "none: a dense model", "cache": self.cache_kind,
             "as released": self.released_precision})
 
-    def ledger(self):
+    def ledger(self) -> dict[str, int]:
         """Parameters by part, a new dict that sums to `total_params`.
 
         >>> print(CATALOG["mixtral-8x7b"].ledger()["routed_experts"])
@@ -157,27 +163,27 @@ class MoEModel:
         return dict(self.parts)
 
     @property
-    def total_params(self):
+    def total_params(self) -> int:
         """All parameters of the main model."""
         return sum(count for _, count in self.parts)
 
     @property
-    def expert_params_all_layers(self):
+    def expert_params_all_layers(self) -> float:
         """One routed expert summed over the MoE layers (after `from_counts` not always whole)."""
         return _divide(self.ledger()["routed_experts"], self.num_experts)
 
     @property
-    def expert_params(self):
+    def expert_params(self) -> float:
         """One routed expert in one layer; 0 for a dense model."""
         return _divide(self.expert_params_all_layers, max(self.num_moe_layers, 1))
 
     @property
-    def always_active_params(self):
+    def always_active_params(self) -> int:
         """All parameters but the routed experts."""
         return self.total_params - self.ledger()["routed_experts"]
 
     @property
-    def active_params(self):
+    def active_params(self) -> int:
         """Parameters of one token, the whole input embedding counted.
 
         Source: notebook 01, eq. 1.1.
@@ -188,7 +194,7 @@ class MoEModel:
         return self.always_active_params + round(self.top_k * self.expert_params_all_layers)
 
     @property
-    def active_params_read(self):
+    def active_params_read(self) -> int:
         """Parameters that a step of one token reads: the input embedding only where it is the head too.
 
         >>> print(CATALOG["deepseek-v3"].active_params_read)
@@ -197,12 +203,12 @@ class MoEModel:
         return self.active_params - (0 if self.tied_embeddings else self.ledger()["embedding"])
 
     @property
-    def kv_is_upper_bound(self):
+    def kv_is_upper_bound(self) -> bool:
         """True where some layers stop caching at a window or chunk: `kv_bytes_per_token` holds below it only."""
         return any(cache.window is not None and cache.values_per_token > 0 for cache in self.known_caches())
 
     @property
-    def cache_kind(self):
+    def cache_kind(self) -> str:
         """MHA, GQA, MQA or MLA; or windows, hybrid (a cache in some layers only), compressed, none, unknown.
 
         >>> print(CATALOG["mixtral-8x7b"].cache_kind, CATALOG["deepseek-v3"].cache_kind, CATALOG["jamba"].cache_kind)
@@ -218,7 +224,7 @@ class MoEModel:
             return "windows" if self.caches else "none"
         return "MLA" if key_is_value else {1: "MQA", self.num_heads: "MHA"}.get(self.num_kv_heads, "GQA")
 
-    def kv_bytes_per_token(self, kv_bytes=2, *, beyond_windows=False):
+    def kv_bytes_per_token(self, kv_bytes: float = 2, *, beyond_windows: bool = False) -> float:
         """Bytes of cache that one more token takes, all layers; index keys and fixed state left out.
 
         `beyond_windows` counts a token that comes after the windows are full.
@@ -235,21 +241,21 @@ class MoEModel:
         growing = (cache for cache in self.known_caches() if not cache.index and not (beyond_windows and cache.window))
         return kv_bytes * sum(cache.num_layers * cache.values_per_token for cache in growing)
 
-    def kv_bytes_per_sequence(self, context, kv_bytes=2):
+    def kv_bytes_per_sequence(self, context: ArrayLike, kv_bytes: float = 2) -> Numbers:
         """Bytes that a sequence of `context` tokens holds: windows and index keys included, fixed state not."""
         kv_bytes = require("kv_bytes", kv_bytes, 0, one=True)
         return kv_bytes * self._over_caches(context, lambda c, tokens: c.values_per_token * c.tokens_kept(tokens))
 
-    def kv_bytes_read(self, context, kv_bytes=2):
+    def kv_bytes_read(self, context: ArrayLike, kv_bytes: float = 2) -> Numbers:
         """Bytes that one decode step reads of one sequence: as `kv_bytes_per_sequence`, but selected tokens only."""
         kv_bytes = require("kv_bytes", kv_bytes, 0, one=True)
         return kv_bytes * self._over_caches(context, lambda c, tokens: c.values_per_token * c.tokens_read(tokens))
 
-    def attention_flops(self, context):
+    def attention_flops(self, context: ArrayLike) -> Numbers:
         """FLOP of scores and weighted sums of one query token over `context` cached tokens, all layers."""
         return self._over_caches(context, lambda c, tokens: c.flops_per_token * c.tokens_read(tokens))
 
-    def chunk_attention_flops(self, start, tokens):
+    def chunk_attention_flops(self, start: ArrayLike, tokens: ArrayLike) -> Numbers:
         """FLOP of scores and weighted sums of `tokens` prompt tokens, one sequence, after `start` cached ones.
 
         Causal: a token sees those before it. With chunks of one token the same as `attention_flops`, token by token.
@@ -267,7 +273,7 @@ class MoEModel:
         caches = self.known_caches() if np.any(context) else self.caches or ()  # no token, nothing kept
         return sum((cache.num_layers * per_layer(cache, context) for cache in caches), 0 * context)
 
-    def known_caches(self):
+    def known_caches(self) -> tuple[Cache, ...]:
         """`caches`, or ValueError where they are not known."""
         if self.caches is None:
             raise ValueError(f"what {self.name} (family {self.family}) caches of a sequence is not known: only "
@@ -280,7 +286,7 @@ def _divide(count, by):
     return count // by if count % by == 0 else count / by
 
 
-def from_counts(name, total_params, active_params, num_experts, top_k):
+def from_counts(name: str, total_params: float, active_params: float, num_experts: int, top_k: int) -> MoEModel:
     """Model of four published counts: one MoE layer, no embedding, no cache, all that is shared in the part `other`.
 
     Parameters
@@ -321,19 +327,20 @@ def from_counts(name, total_params, active_params, num_experts, top_k):
         notes="Four counts only: no cache, no embedding.")
 
 
-def dense_twin(model):
+def dense_twin(model: MoEModel | str) -> MoEModel:
     """The same model with one expert, top_k times as large: a dense model of the same active size.
 
     >>> twin = dense_twin(CATALOG["deepseek-v3"])
     >>> print(twin.total_params == twin.active_params == CATALOG["deepseek-v3"].active_params)
     True
     """
+    model = find_model(model)
     parts = model.ledger() | {"routed_experts": model.active_params - model.always_active_params}
     return replace(model, name=f"{model.name}, dense twin", num_experts=1, top_k=1, group_limit=None,
                    d_expert=model.top_k * model.d_expert, parts=tuple(parts.items()))
 
 
-def from_config(config, *, family=None):
+def from_config(config: str | PathLike[str] | Mapping[str, Any], *, family: str | None = None) -> MoEModel:
     """Count a model from its configuration, spelled as in Hugging Face's `config.json`.
 
     Parameters
@@ -380,8 +387,8 @@ def _record(*, parts, caches, copied=None, **facts):
 def _catalog():
     """Published models: configurations counted by `from_config`, then those that are known by their parts."""
     folder = resources.files(__package__) / "data"
-    with (folder / "models.csv").open(encoding="utf-8", newline="") as file:
-        rows = {row["slug"]: row for row in csv.DictReader(file)}
+    table = (folder / "models.csv").read_text(encoding="utf-8")
+    rows = {row["slug"]: row for row in csv.DictReader(table.splitlines())}
     by_parts = json.loads((folder / "models_by_parts.json").read_text(encoding="utf-8"))
     catalog = {}
     for slug, row in rows.items():
@@ -397,7 +404,7 @@ def _catalog():
 CATALOG = Names("model", _catalog(), ALIASES)  # slug to MoEModel, forgiving about how a name is written
 
 
-def find_model(model):
+def find_model(model: MoEModel | str) -> MoEModel:
     """A MoEModel as it is, or the one of `CATALOG` that is called so.
 
     Raises

@@ -4,17 +4,22 @@ Symbols: E routed experts in a layer, k chosen per token, h the hit rate: the sh
 accelerator holds already (`caching` predicts it).
 """
 
-import numpy as np
+from __future__ import annotations
 
-from ._arguments import ABOVE_ZERO, require
-from .hardware import find_device, find_link
-from .models import find_model
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._arguments import ABOVE_ZERO, Numbers, WeightBytes, require
+from .hardware import Device, Link, find_device, find_link
+from .models import MoEModel, find_model
 from .roofline import memory_time, transfer_time
 from .routing import experts_touched
 from .steps import bytes_per_weight, decode_step, part_bytes, resident_bytes
 
 
-def expert_bytes(model, weight_bytes=None):
+def expert_bytes(model: MoEModel | str, weight_bytes: WeightBytes = None) -> float:
     """Bytes of one routed expert in one layer; weight_bytes and errors as `steps.bytes_per_weight`.
 
     >>> from moe_lib.models import CATALOG
@@ -25,7 +30,8 @@ def expert_bytes(model, weight_bytes=None):
     return model.expert_params * float(bytes_per_weight(model, weight_bytes)["routed_experts"])
 
 
-def missed_bytes(model, *, batch=1, weight_bytes=None, hit_rate=0):
+def missed_bytes(model: MoEModel | str, *, batch: ArrayLike = 1, weight_bytes: WeightBytes = None,
+                 hit_rate: ArrayLike = 0) -> Numbers:
     """Bytes of routed experts that a decode step needs and does not find: ``layers x E C(B) x (1 - h) x one expert``.
 
     Parameters
@@ -56,7 +62,9 @@ def missed_bytes(model, *, batch=1, weight_bytes=None, hit_rate=0):
     return touched * size * (1 - require("hit_rate", hit_rate, 0, 1))
 
 
-def token_time(model, bandwidth, *, weight_bytes=None, hit_rate=0, compute_time=0, overlap=False, batch=1, wasted=0):
+def token_time(model: MoEModel | str, bandwidth: ArrayLike, *, weight_bytes: WeightBytes = None,
+               hit_rate: ArrayLike = 0, compute_time: ArrayLike = 0, overlap: ArrayLike = False, batch: ArrayLike = 1,
+               wasted: ArrayLike = 0) -> Numbers:
     """Seconds of a decode step whose missing experts come over a link: a token's time at batch 1.
 
     Copying takes L = missed bytes / bandwidth. The share r of it that is known early enough (prefetch) runs beside the
@@ -104,7 +112,8 @@ def token_time(model, bandwidth, *, weight_bytes=None, hit_rate=0, compute_time=
     return (1 - early) * copying + np.maximum(require("compute_time", compute_time, 0), beside)
 
 
-def host_time(model, bandwidth, flops_per_s, *, weight_bytes=None, hit_rate=0, compute_time=0, batch=1):
+def host_time(model: MoEModel | str, bandwidth: ArrayLike, flops_per_s: ArrayLike, *, weight_bytes: WeightBytes = None,
+              hit_rate: ArrayLike = 0, compute_time: ArrayLike = 0, batch: ArrayLike = 1) -> Numbers:
     """Seconds of a decode step whose missing experts are computed by the host, out of its own memory.
 
     The host takes max(missed bytes / bandwidth, FLOP / peak); the accelerator's part comes before or after. Where both
@@ -144,7 +153,8 @@ def host_time(model, bandwidth, flops_per_s, *, weight_bytes=None, hit_rate=0, c
     return require("compute_time", compute_time, 0) + np.maximum(reading, arithmetic)
 
 
-def copied_step_time(model, device, link, *, weight_bytes=None, context=0, hit_rate=0, batch=1):
+def copied_step_time(model: MoEModel | str, device: Device | str, link: Link | str, *, weight_bytes: WeightBytes = None,
+                     context: ArrayLike = 0, hit_rate: ArrayLike = 0, batch: ArrayLike = 1) -> Numbers:
     """Seconds of a decode step on a device that copies in what it misses: T + L, nothing known early.
 
     The device then reads all bytes of the step, T, those copied too. L is as in `token_time`, at the rate of the link
@@ -184,7 +194,9 @@ def copied_step_time(model, device, link, *, weight_bytes=None, context=0, hit_r
                       compute_time=memory_time(step, device))
 
 
-def hosted_step_time(model, device, host, host_flops_per_s, *, weight_bytes=None, context=0, hit_rate=0, batch=1):
+def hosted_step_time(model: MoEModel | str, device: Device | str, host: Device | str, host_flops_per_s: ArrayLike, *,
+                     weight_bytes: WeightBytes = None, context: ArrayLike = 0, hit_rate: ArrayLike = 0,
+                     batch: ArrayLike = 1) -> Numbers:
     """Seconds of a decode step on a device whose host computes what it misses, one after the other.
 
     The device reads all bytes of the step but those of the missing experts, which `host_time` times.
@@ -216,13 +228,15 @@ def hosted_step_time(model, device, host, host_flops_per_s, *, weight_bytes=None
     >>> print(f"{hosted_step_time('deepseek-v3', 'h200', 'server-ddr5', 21.3e12, **setting) * 1e3:.0f} ms")
     41 ms
     """
-    device, outside = find_device(device), {"weight_bytes": weight_bytes, "hit_rate": hit_rate, "batch": batch}
+    device = find_device(device)
+    outside: dict[str, Any] = {"weight_bytes": weight_bytes, "hit_rate": hit_rate, "batch": batch}
     step = decode_step(model, batch, weight_bytes=weight_bytes, context=context)
     own = memory_time(step, device) - missed_bytes(model, **outside) / device.bandwidth_bytes_per_s
     return host_time(model, find_device(host).bandwidth_bytes_per_s, host_flops_per_s, compute_time=own, **outside)
 
 
-def tokens_where_copying_wins(link_bandwidth, flops_per_s, *, weight_bytes=2):
+def tokens_where_copying_wins(link_bandwidth: ArrayLike, flops_per_s: ArrayLike, *,
+                              weight_bytes: ArrayLike = 2) -> Numbers:
     """Tokens of one expert from which copying it to an accelerator beats computing them on the host.
 
     Copying takes w P / link whatever the tokens, the host's arithmetic 2 M P / peak: M = w peak / (2 link). Below it
@@ -244,7 +258,8 @@ def tokens_where_copying_wins(link_bandwidth, flops_per_s, *, weight_bytes=2):
     return require("weight_bytes", weight_bytes, 0) * peak / (2 * link)
 
 
-def expert_slots(model, usable_bytes, *, weight_bytes=None, context=0, sequences=0, kv_bytes=2):
+def expert_slots(model: MoEModel | str, usable_bytes: ArrayLike, *, weight_bytes: WeightBytes = None,
+                 context: ArrayLike = 0, sequences: ArrayLike = 0, kv_bytes: float = 2) -> Numbers:
     """Experts of every layer that fit beside all other weights and the caches, not rounded; at most E.
 
     Parameters
@@ -276,8 +291,8 @@ def expert_slots(model, usable_bytes, *, weight_bytes=None, context=0, sequences
     """
     model, usable_bytes = find_model(model), require("usable_bytes", usable_bytes, 0)
     require("routed experts", model.ledger()["routed_experts"], 1)
-    settings = {"weight_bytes": weight_bytes, "context": context, "sequences": sequences, "kv_bytes": kv_bytes}
+    held = resident_bytes(model, weight_bytes=weight_bytes, context=context, sequences=sequences, kv_bytes=kv_bytes)
     routed = part_bytes(model, weight_bytes)["routed_experts"]
-    free = usable_bytes - (resident_bytes(model, **settings) - routed)
+    free = usable_bytes - (held - routed)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(free < 0, np.nan, np.minimum(1, np.divide(free, routed)) * model.num_experts)[()]

@@ -3,18 +3,22 @@ unless an overhead is given that was fitted to measurements (`roofline.fit_overh
 throughput at most. Routers with favourites touch fewer experts and can be faster.
 """
 
+from __future__ import annotations
+
 import itertools
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ._arguments import ABOVE_ZERO, require, whole_number
+from ._arguments import ABOVE_ZERO, Numbers, WeightBytes, require, whole_number
 from ._callable import make_callable
 from ._show import grid, number
 from .exchange import link_time
-from .hardware import GPUS_PER_NODE, find_device
+from .hardware import GPUS_PER_NODE, Device, Link, find_device
 from .layouts import Layout, find_layout, layout_sequences, layouts, problems, rank_prefill, rank_step
-from .models import find_model
+from .models import MoEModel, find_model
 from .roofline import step_time
 from .steps import bytes_per_weight, decode_step
 
@@ -61,7 +65,7 @@ class Row(NamedTuple):
     def __repr__(self):
         return f"Row({self.layout}: {self.said()})"
 
-    def said(self):
+    def said(self) -> str:
         """Its numbers in a line, or why it has none."""
         if self.problems:
             return f"illegal, {self.problems[0]}"
@@ -99,9 +103,12 @@ class Plan(list):
         return grid("Layouts, best first", columns, map(texts, self))
 
 
-def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, weight_bytes=None, kv_bytes=2, tpot=None,
-         price_per_hour=None, overhead=(0, 1), dtype=None, prompt=None, output=None, chunk=None, weight_block=None,
-         link=None, network=None, gpus_per_node=GPUS_PER_NODE):
+def plan(model: MoEModel | str, device: Device | str, num_gpus: int, *, context: int, batch: int | None = None,
+         usable_bytes: float | None = None, weight_bytes: WeightBytes = None, kv_bytes: float = 2,
+         tpot: float | None = None, price_per_hour: float | None = None, overhead: tuple[float, float] = (0, 1),
+         dtype: str | None = None, prompt: int | None = None, output: int | None = None, chunk: int | None = None,
+         weight_block: int | None = None, link: Link | str | None = None, network: Link | str | None = None,
+         gpus_per_node: int = GPUS_PER_NODE) -> Plan:
     """Every layout of a model on GPUs of one kind, best first: legal ones that fit by tokens per second, then the rest.
 
     Between equals stand first those that spread whole experts: they send least.
@@ -171,7 +178,7 @@ def plan(model, device, num_gpus, *, context, batch=None, usable_bytes=None, wei
     prompt = max(context, 1) if prompt is None else whole_number("prompt", prompt, 1)
     output = None if output is None else whole_number("output", output, 1)
 
-    shared = {"weight_bytes": weight_bytes, "kv_bytes": kv_bytes, "overhead": overhead, "dtype": dtype}
+    shared: dict[str, Any] = {"weight_bytes": weight_bytes, "kv_bytes": kv_bytes, "overhead": overhead, "dtype": dtype}
 
     def row(layout):
         found = problems(model, layout, weight_block=weight_block,
@@ -217,19 +224,21 @@ class Line(NamedTuple):
 
     layout: Layout
     problems: list[str]
-    batch: np.ndarray
-    tpot: np.ndarray
+    batch: Numbers
+    tpot: Numbers
 
     @property
-    def tokens_per_s_per_user(self):
+    def tokens_per_s_per_user(self) -> Numbers:
         return 1 / self.tpot
 
     @property
-    def tokens_per_s_per_gpu(self):
+    def tokens_per_s_per_gpu(self) -> Numbers:
         return self.batch / self.tpot / self.layout.num_gpus
 
 
-def frontier(model, device, num_gpus, *, context, weight_bytes=None, kv_bytes=2, weight_block=None, most=65536):
+def frontier(model: MoEModel | str, device: Device | str, num_gpus: int, *, context: int,
+             weight_bytes: WeightBytes = None, kv_bytes: float = 2, weight_block: int | None = None,
+             most: int = 65536) -> list[Line]:
     """Every way to spread the attention over GPUs of one kind, at every batch that fits: a line each.
 
     No exchanges are counted, so it makes no difference how the experts are cut: a line has the legal layout that comes
@@ -264,14 +273,14 @@ def frontier(model, device, num_gpus, *, context, weight_bytes=None, kv_bytes=2,
         layout = min(found, key=lambda of: (bool(found[of]), -of.expert_parallel))
         fit = layout_sequences(model, layout, device.usable_bytes, weight_bytes=weight_bytes, context=context,
                                kv_bytes=kv_bytes)
-        batch = np.arange(1, min(fit, most) + 1, dtype=np.int64)
+        batch = np.arange(1, int(min(float(fit), most)) + 1, dtype=np.int64)
         if batch.size:
             lines.append(Line(layout, found[layout], batch, time_per_token(
                 model, batch, layout, device, context=context, weight_bytes=weight_bytes, kv_bytes=kv_bytes)))
     return lines
 
 
-def best_point(lines, tpot):
+def best_point(lines: Iterable[Line], tpot: float) -> Line | None:
     """The point of a `frontier` with the most tokens per second among legal ones whose steps take tpot at most.
 
     Parameters
@@ -291,12 +300,15 @@ def best_point(lines, tpot):
     TP2xDP4+EP8 81 508 tokens/s a GPU
     """
     in_time = [(line, np.searchsorted(line.tpot, tpot, "right")) for line in lines if not line.problems]
-    points = [line._replace(batch=line.batch[n - 1], tpot=line.tpot[n - 1]) for line, n in in_time if n]
+    points = [line._replace(batch=np.asarray(line.batch)[n - 1], tpot=np.asarray(line.tpot)[n - 1])
+              for line, n in in_time if n]
     return min(points, key=_best_first, default=None)
 
 
-def time_per_token(model, batch, layout, device, *, context=0, weight_bytes=None, kv_bytes=2, overhead=(0, 1),
-                   dtype=None, link=None, network=None, gpus_per_node=GPUS_PER_NODE):
+def time_per_token(model: MoEModel | str, batch: ArrayLike, layout: Layout | str, device: Device | str, *,
+                   context: ArrayLike = 0, weight_bytes: WeightBytes = None, kv_bytes: float = 2,
+                   overhead: tuple[float, float] = (0, 1), dtype: str | None = None, link: Link | str | None = None,
+                   network: Link | str | None = None, gpus_per_node: int = GPUS_PER_NODE) -> Numbers:
     """Seconds of a decode step of a layout: t0 + max(bytes/bandwidth, FLOP/peak, link) / efficiency.
 
     A user gets one token in that time, all users `batch` tokens.
@@ -337,8 +349,9 @@ def time_per_token(model, batch, layout, device, *, context=0, weight_bytes=None
     return _seconds(step, device, dtype or implied_dtype(model, device, weight_bytes), overhead, exchange)
 
 
-def time_to_first_token(model, prompt, layout, device, *, chunk=None, sequences=1, weight_bytes=None, kv_bytes=2,
-                        overhead=(0, 1), dtype=None):
+def time_to_first_token(model: MoEModel | str, prompt: int, layout: Layout | str, device: Device | str, *,
+                        chunk: int | None = None, sequences: int = 1, weight_bytes: WeightBytes = None,
+                        kv_bytes: float = 2, overhead: tuple[float, float] = (0, 1), dtype: str | None = None) -> float:
     """Seconds of a prompt on idle GPUs, chunk after chunk; only its last token goes through the head.
 
     Parameters
@@ -385,7 +398,7 @@ def _seconds(step, device, dtype, overhead, exchange=0):
     return t0 + step_time(step, device, dtype, link_time=exchange).lower / efficiency
 
 
-def implied_dtype(model, device, weight_bytes=None):
+def implied_dtype(model: MoEModel | str, device: Device | str, weight_bytes: WeightBytes = None) -> str:
     """Number format that the weights of a model's largest part are multiplied in: a mixture's routed experts.
 
     >>> from moe_lib.hardware import DEVICES
@@ -394,7 +407,8 @@ def implied_dtype(model, device, weight_bytes=None):
     fp8 bf16
     """
     model, device = find_model(model), find_device(device)
-    largest = max(model.ledger(), key=model.ledger().get)
+    parts = model.ledger()
+    largest = max(parts, key=lambda part: parts[part])
     return device.arithmetic(bytes_per_weight(model, weight_bytes)[largest])
 
 
@@ -421,7 +435,7 @@ def _costs(prompt, output, prefill_rate, rate, price):
     return 1e6 * request / output, request
 
 
-def cost_per_million_tokens(tokens_per_s, price_per_hour):
+def cost_per_million_tokens(tokens_per_s: ArrayLike, price_per_hour: ArrayLike) -> Numbers:
     """Price of a million tokens: price per hour / 3600 / tokens per second x 1e6, both of the same GPUs.
 
     Of output tokens this is the cost of decoding alone; `cost_per_request` pays for their prompts too.
@@ -438,7 +452,8 @@ def cost_per_million_tokens(tokens_per_s, price_per_hour):
     return per_s / require("tokens_per_s", tokens_per_s, ABOVE_ZERO) * 1e6
 
 
-def cost_per_request(prompt, output, prefill_tokens_per_s_per_gpu, tokens_per_s_per_gpu, price_per_hour, *, cached=0):
+def cost_per_request(prompt: ArrayLike, output: ArrayLike, prefill_tokens_per_s_per_gpu: ArrayLike,
+                     tokens_per_s_per_gpu: ArrayLike, price_per_hour: ArrayLike, *, cached: ArrayLike = 0) -> Numbers:
     """Price of a prompt and its answer: the seconds that a GPU spends on both x the price of a GPU-hour / 3600.
 
     Prompts and decoding steps are paid apart, as in two pools or in turn. At the bounds of `plan` it is a least cost
@@ -479,7 +494,7 @@ class Comparison(NamedTuple):
         Batches at which the ratio is 1, not rounded, in ascending order.
     """
 
-    time_ratio: np.ndarray
+    time_ratio: Numbers
     crossings: np.ndarray
 
     def __repr__(self):
@@ -487,7 +502,9 @@ class Comparison(NamedTuple):
         return f"Comparison(time ratio {number(self.time_ratio)}, 1 at batch {equal})"
 
 
-def moe_or_dense(moe, dense, device, num_gpus, batch, *, context=0, weight_bytes=None, kv_bytes=2, dtype=None):
+def moe_or_dense(moe: MoEModel | str, dense: MoEModel | str, device: Device | str, num_gpus: int, batch: ArrayLike, *,
+                 context: ArrayLike = 0, weight_bytes: WeightBytes = None, kv_bytes: float = 2,
+                 dtype: str | None = None) -> Comparison:
     """Step time of a mixture over that of a dense model on the same GPUs, and where the two are equal.
 
     Both spread evenly, nothing held twice, no exchanges, a uniform router. A ratio of two lower bounds of
@@ -533,7 +550,8 @@ def moe_or_dense(moe, dense, device, num_gpus, batch, *, context=0, weight_bytes
     def log_ratio(log_batch):
         step = decode_step([moe, dense], np.exp(log_batch), weight_bytes=weight_bytes, context=context,
                            kv_bytes=kv_bytes)
-        return np.log(np.divide(*step_time(step, device, dtype, num_gpus).lower))
+        of_moe, of_dense = np.asarray(step_time(step, device, dtype, num_gpus).lower)
+        return np.log(of_moe / of_dense)
 
     grid = np.log(np.geomspace(1, 1e6, 2000))
     above = log_ratio(grid) > 1e-9
@@ -545,17 +563,18 @@ def moe_or_dense(moe, dense, device, num_gpus, batch, *, context=0, weight_bytes
 class Pools(NamedTuple):
     """GPUs for prompts and for decoding, and the cache that moves from one to the other in bytes/s."""
 
-    prefill_gpus: float
-    decode_gpus: float
-    kv_bytes_per_s: float
+    prefill_gpus: Numbers
+    decode_gpus: Numbers
+    kv_bytes_per_s: Numbers
 
     def __repr__(self):
         return (f"Pools({number(self.prefill_gpus)} GPUs for prompts, {number(self.decode_gpus)} for decoding, "
                 f"{number(self.kv_bytes_per_s, 'B/s')} of cache)")
 
 
-def pools(model, requests_per_s, prompt, output, prefill_tokens_per_s_per_gpu, tokens_per_s_per_gpu, *, cached=0,
-          kv_bytes=2):
+def pools(model: MoEModel | str, requests_per_s: ArrayLike, prompt: ArrayLike, output: ArrayLike,
+          prefill_tokens_per_s_per_gpu: ArrayLike, tokens_per_s_per_gpu: ArrayLike, *, cached: ArrayLike = 0,
+          kv_bytes: float = 2) -> Pools:
     """Prefill and decode on GPUs of their own: how many of each, and what moves between them.
 
     Parameters
@@ -592,7 +611,7 @@ def pools(model, requests_per_s, prompt, output, prefill_tokens_per_s_per_gpu, t
     model, rate = find_model(model), 1.0 * require("requests_per_s", requests_per_s, 0)
     seconds = _gpu_seconds(prompt, output, prefill_tokens_per_s_per_gpu, tokens_per_s_per_gpu, cached)
     moved = rate * (model.kv_bytes_per_sequence(prompt, kv_bytes) + model.state_bytes_per_sequence)
-    return Pools(*(rate * of for of in seconds), moved)
+    return Pools(rate * seconds[0], rate * seconds[1], moved)
 
 
 def _gpu_seconds(prompt, output, prefill_rate, decode_rate, cached):

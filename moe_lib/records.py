@@ -4,14 +4,19 @@
 ``model`` (computed, never to be called measured).
 """
 
+from __future__ import annotations
+
 import csv
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from importlib import resources
+from os import PathLike
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ._arguments import require
 
@@ -66,7 +71,7 @@ class Record:
                 raise ValueError(f"{name} must not be empty in a record of kind {self.kind!r}")
 
 
-def read(path):
+def read(path: str | PathLike[str]) -> list[Record]:
     """Records of a JSON-lines file; blank lines are skipped.
 
     Raises
@@ -79,7 +84,7 @@ def read(path):
     return parse(Path(path).read_text(encoding="utf-8"), f"{path}, ")
 
 
-def parse(text, where=""):
+def parse(text: str, where: str = "") -> list[Record]:
     """Records of JSON lines; blank lines are skipped.
 
     Raises
@@ -99,7 +104,7 @@ def parse(text, where=""):
     return records
 
 
-def write(path, records):
+def write(path: str | PathLike[str], records: Iterable[Record]) -> None:
     """Write records as JSON lines, replacing the file in one move, so an interrupt leaves the old one whole.
 
     Raises
@@ -114,7 +119,7 @@ def write(path, records):
     draft.replace(path)
 
 
-def shipped(name):
+def shipped(name: str) -> list[Record]:
     """Records of ``moe_lib/data/measured/<name>.jsonl``.
 
     Raises
@@ -129,10 +134,10 @@ def shipped(name):
     known = sorted(file.name.removesuffix(".jsonl") for file in folder.iterdir() if file.name.endswith(".jsonl"))
     if name not in known:
         raise ValueError(f"name must be one of {', '.join(known)}, got {name!r}")
-    return read(folder / f"{name}.jsonl")
+    return parse((folder / f"{name}.jsonl").read_text(encoding="utf-8"), f"{name}.jsonl, ")
 
 
-def router_loads(path=None):
+def router_loads(path: str | PathLike[str] | None = None) -> list[Record]:
     """How real routers spread their tokens: selections of every expert of a layer, as shares.
 
     Parameters
@@ -160,7 +165,7 @@ def router_loads(path=None):
     return records
 
 
-def inclusion(record):
+def inclusion(record: Record) -> NDArray[np.float64]:
     """Inclusion probabilities [E] of a router-load record: top_k times the share of selections, scaled to sum to top_k.
 
     Raises
@@ -183,7 +188,7 @@ def inclusion(record):
     return top_k * share / share.sum()
 
 
-def read_trace(path):
+def read_trace(path: str | PathLike[str]) -> dict[int, NDArray[np.int64]]:
     """Which experts the consecutive tokens of each layer chose, from a reader's CSV.
 
     The header is ``layer,expert_1,..,expert_k``; below it one row for a token in a layer, tokens of a layer in order.
@@ -205,7 +210,7 @@ def read_trace(path):
     FileNotFoundError
         If there is no such file.
     """
-    layers = {}
+    layers: dict[int, list[list[int]]] = {}
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file)

@@ -1,28 +1,32 @@
 """Bounds in seconds from published peaks. No efficiency hides here: measured over bound is for the reader to see."""
 
+from __future__ import annotations
+
 from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ._arguments import ABOVE_ZERO, require
+from ._arguments import ABOVE_ZERO, Numbers, WeightBytes, require
 from ._show import number
-from .hardware import find_device
+from .hardware import Device, find_device
+from .models import MoEModel
 from .routing import batch_for_tokens_per_expert
-from .steps import decode_step
+from .steps import Step, decode_step
 
 
 class Bounds(NamedTuple):
     """Least and greatest time of a step in seconds: terms fully overlapped (max), or one after the other (sum)."""
 
-    lower: float
-    upper: float
+    lower: Numbers
+    upper: Numbers
 
     def __repr__(self):
         return f"Bounds(lower {number(self.lower, 's')}, upper {number(self.upper, 's')})"
 
 
-def ridge_point(device, dtype="bf16"):
+def ridge_point(device: Device | str, dtype: str = "bf16") -> float:
     """FLOP per byte at which a device's compute and memory take equally long: peak FLOP/s over bytes/s.
 
     Raises
@@ -38,7 +42,7 @@ def ridge_point(device, dtype="bf16"):
     return device.peak(dtype) / device.bandwidth_bytes_per_s
 
 
-def attainable_flops_per_s(intensity, device, dtype="bf16"):
+def attainable_flops_per_s(intensity: ArrayLike, device: Device | str, dtype: str = "bf16") -> Numbers:
     """The roofline: FLOP/s that work of this intensity can reach, min(peak, bandwidth x intensity).
 
     Raises
@@ -58,17 +62,17 @@ def attainable_flops_per_s(intensity, device, dtype="bf16"):
     return np.minimum(device.peak(dtype), device.bandwidth_bytes_per_s * require("intensity", intensity, 0))
 
 
-def memory_time(step, device, num_gpus=1):
+def memory_time(step: Step, device: Device | str, num_gpus: ArrayLike = 1) -> Numbers:
     """Seconds to move the step's bytes once at full bandwidth, spread evenly over `num_gpus` devices."""
     return step.bytes_moved / (find_device(device).bandwidth_bytes_per_s * require("num_gpus", num_gpus, 1))
 
 
-def compute_time(step, device, dtype="bf16", num_gpus=1):
+def compute_time(step: Step, device: Device | str, dtype: str = "bf16", num_gpus: ArrayLike = 1) -> Numbers:
     """Seconds for the step's FLOP at peak, spread evenly over `num_gpus` devices."""
     return step.flops / (find_device(device).peak(dtype) * require("num_gpus", num_gpus, 1))
 
 
-def transfer_time(num_bytes, bandwidth, latency=0):
+def transfer_time(num_bytes: ArrayLike, bandwidth: ArrayLike, latency: ArrayLike = 0) -> Numbers:
     """Seconds to move bytes over a link: latency + bytes / bandwidth.
 
     Raises
@@ -83,7 +87,8 @@ def transfer_time(num_bytes, bandwidth, latency=0):
     return require("latency", latency, 0) + np.divide(require("num_bytes", num_bytes, 0), bandwidth)
 
 
-def step_time(step, device, dtype="bf16", num_gpus=1, *, link_time=0):
+def step_time(step: Step, device: Device | str, dtype: str = "bf16", num_gpus: ArrayLike = 1, *,
+              link_time: ArrayLike = 0) -> Bounds:
     """Bounds on the time of a step: lower = max(bytes/bandwidth, FLOP/peak, link), upper = their sum.
 
     Parameters
@@ -95,7 +100,7 @@ def step_time(step, device, dtype="bf16", num_gpus=1, *, link_time=0):
         A device or its name in `DEVICES`.
     dtype : str
         Number format of the arithmetic. Weights may be smaller: 4-bit weights are often multiplied in bf16.
-    num_gpus : int
+    num_gpus : array_like of int
         Ideal split: no imbalance, nothing read twice.
     link_time : array_like
         Seconds that data between devices take. 0: no communication.
@@ -123,7 +128,8 @@ def step_time(step, device, dtype="bf16", num_gpus=1, *, link_time=0):
     return Bounds(reduce(np.maximum, terms), reduce(np.add, terms))
 
 
-def compute_bound_batch(model, device, dtype="bf16", *, weight_bytes=None, context=0, kv_bytes=2):
+def compute_bound_batch(model: MoEModel | str, device: Device | str, dtype: str = "bf16", *,
+                        weight_bytes: WeightBytes = None, context: int = 0, kv_bytes: float = 2) -> float:
     """Batch from which a **whole step** is compute-bound: FLOP/peak = bytes/bandwidth.
 
     Returns
@@ -155,7 +161,8 @@ def compute_bound_batch(model, device, dtype="bf16", *, weight_bytes=None, conte
     return np.inf if short_of_compute(high) < 0 else float(np.exp(brentq(short_of_compute, low, high)))
 
 
-def expert_compute_bound_batch(num_experts, top_k, ridge, *, weight_bytes=2):
+def expert_compute_bound_batch(num_experts: ArrayLike, top_k: ArrayLike, ridge: ArrayLike, *,
+                               weight_bytes: float = 2) -> Numbers:
     """Batch from which the **routed experts alone** are compute-bound: each then has ridge w/2 tokens in the mean.
 
     A weight matrix applied to M tokens has intensity 2 M / w, so M* = ridge w / 2 and B* = M* E / k.
@@ -172,7 +179,8 @@ def expert_compute_bound_batch(num_experts, top_k, ridge, *, weight_bytes=2):
     return batch_for_tokens_per_expert(tokens, num_experts, top_k)
 
 
-def expert_intensity(d_model, d_expert, tokens, *, weight_bytes=2, activation_bytes=2):
+def expert_intensity(d_model: ArrayLike, d_expert: ArrayLike, tokens: ArrayLike, *, weight_bytes: float = 2,
+                     activation_bytes: float = 2) -> Numbers:
     """FLOP per byte of one gated expert (three d x f matrices) at work on M tokens.
 
     FLOP: 6 M d f. Bytes: 3 d f w of weights, and a (2 M d + 2 M f) of activations: d in and d out, f written between
@@ -208,7 +216,7 @@ def expert_intensity(d_model, d_expert, tokens, *, weight_bytes=2, activation_by
         return np.divide(6 * M * d * f, 3.0 * d * f * w + a * 2 * M * (d + f))
 
 
-def fit_overhead(limit_s, measured_s):
+def fit_overhead(limit_s: ArrayLike, measured_s: ArrayLike) -> tuple[float, float]:
     """Two constants that tie measurements to limits: measured = t0 + limit / efficiency.
 
     Least squares of the **relative** error, both constants kept non-negative.
@@ -238,7 +246,7 @@ def fit_overhead(limit_s, measured_s):
     """
     from scipy.optimize import nnls
 
-    limit, measured = (require(name, seconds, ABOVE_ZERO)
+    limit, measured = (np.asarray(require(name, seconds, ABOVE_ZERO))
                        for name, seconds in (("limit_s", limit_s), ("measured_s", measured_s)))
     if limit.shape != measured.shape or np.unique(limit).size < 2:
         raise ValueError(f"limit_s and measured_s must be equally long with two or more different limits, "

@@ -4,14 +4,17 @@ Symbols: E routed experts in a layer, k chosen per token, B tokens in a decode s
 choice includes expert i (inclusion probability, sum of p_i = k).
 """
 
-import numpy as np
+from __future__ import annotations
 
-from ._arguments import require, whole_number
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ._arguments import Numbers, require, whole_number
 
 ROWS_PER_BLOCK = 1 << 22  # values drawn at once by sample_routing, to bound its memory
 
 
-def coverage(num_experts, top_k, batch):
+def coverage(num_experts: ArrayLike, top_k: ArrayLike, batch: ArrayLike) -> Numbers:
     """Expected share of routed experts that a decode step of `batch` tokens touches.
 
     ``C(B) = 1 - (1 - k/E)^B``: a token picks k distinct experts, every expert with probability k/E, tokens
@@ -47,7 +50,7 @@ def coverage(num_experts, top_k, batch):
     return 1 - (1 - k / E) ** B
 
 
-def experts_touched(num_experts, top_k, batch):
+def experts_touched(num_experts: ArrayLike, top_k: ArrayLike, batch: ArrayLike) -> Numbers:
     """Expected number of distinct experts that a decode step touches in one layer: ``E C(B)``.
 
     Parameters, errors and assumptions as `coverage`; returns experts.
@@ -58,7 +61,7 @@ def experts_touched(num_experts, top_k, batch):
     return np.multiply(num_experts, coverage(num_experts, top_k, batch))
 
 
-def experts_touched_std(num_experts, top_k, batch):
+def experts_touched_std(num_experts: ArrayLike, top_k: ArrayLike, batch: ArrayLike) -> Numbers:
     """Standard deviation of the number of experts touched in one layer, in experts.
 
     With ``a = (1 - k/E)^B`` and ``b = ((E-k)(E-k-1) / (E(E-1)))^B``, the chances that one expert and that two given
@@ -81,7 +84,7 @@ def experts_touched_std(num_experts, top_k, batch):
     return np.sqrt(np.maximum(E * one * (1 - one) + E * (E - 1) * (two - one**2), 0))
 
 
-def most_experts_touched(num_experts, top_k, batch):
+def most_experts_touched(num_experts: ArrayLike, top_k: ArrayLike, batch: ArrayLike) -> Numbers:
     """Most experts that a decode step can touch in one layer, min(E, B k): strided routing reaches it, chance does not.
 
     Parameters and errors as `coverage`; returns experts.
@@ -93,7 +96,7 @@ def most_experts_touched(num_experts, top_k, batch):
     return np.minimum(E, B * k)
 
 
-def least_experts_touched(num_experts, top_k, batch):
+def least_experts_touched(num_experts: ArrayLike, top_k: ArrayLike, batch: ArrayLike) -> Numbers:
     """Fewest experts that a decode step can touch in one layer, k: all its tokens agree. The floor for every router.
 
     Parameters and errors as `coverage`; returns experts, 0 for no tokens. A step of such tokens: `agreeing_inclusion`.
@@ -105,7 +108,7 @@ def least_experts_touched(num_experts, top_k, batch):
     return k * np.minimum(B, 1)
 
 
-def tokens_per_expert(num_experts, top_k, batch):
+def tokens_per_expert(num_experts: ArrayLike, top_k: ArrayLike, batch: ArrayLike) -> Numbers:
     """Mean tokens per expert over **all** experts, B k / E.
 
     Parameters and errors as `coverage`.
@@ -117,7 +120,7 @@ def tokens_per_expert(num_experts, top_k, batch):
     return B * k / E
 
 
-def tokens_per_touched_expert(num_experts, top_k, batch):
+def tokens_per_touched_expert(num_experts: ArrayLike, top_k: ArrayLike, batch: ArrayLike) -> Numbers:
     """Mean tokens per expert over the experts **touched**, ``B k / (E C(B))``; 1 for one token, nan for none.
 
     Parameters and errors as `coverage`.
@@ -128,7 +131,7 @@ def tokens_per_touched_expert(num_experts, top_k, batch):
     return _ratio(tokens_per_expert(num_experts, top_k, batch), coverage(num_experts, top_k, batch))
 
 
-def busiest_load(num_experts, top_k, batch):
+def busiest_load(num_experts: ArrayLike, top_k: ArrayLike, batch: ArrayLike) -> Numbers:
     """Expected tokens of the busiest expert of a layer under uniform routing, ``E[max_i load_i]``.
 
     Every load is Binomial(B, k/E) with distribution function F. Independent loads would give M = sum over x of
@@ -155,7 +158,7 @@ def busiest_load(num_experts, top_k, batch):
     return np.vectorize(one, otypes=[float])(*_check(num_experts, top_k, batch, whole=True))[()]
 
 
-def tile_rows(num_experts, top_k, batch, tile):
+def tile_rows(num_experts: ArrayLike, top_k: ArrayLike, batch: ArrayLike, tile: ArrayLike) -> Numbers:
     """Expected rows that a grouped matmul computes in a layer when every expert's tokens are filled up to whole tiles.
 
     E m (P(load > 0) + P(load > m) + P(load > 2m) + ...), load ~ Binomial(B, k/E). Of these rows, B k carry a token.
@@ -177,7 +180,7 @@ def tile_rows(num_experts, top_k, batch, tile):
     return np.vectorize(one, otypes=[float])(*_check(num_experts, top_k, batch, whole=True), tile)[()]
 
 
-def dropped_share(num_experts, top_k, batch, capacity):
+def dropped_share(num_experts: ArrayLike, top_k: ArrayLike, batch: ArrayLike, capacity: ArrayLike) -> Numbers:
     """Expected share of a layer's token-expert choices that lie beyond `capacity` tokens of their expert.
 
     ``E[max(load - c, 0)]`` over the mean load, ``load ~ Binomial(B, k/E)``; nan for no tokens. Parameters, errors and
@@ -199,7 +202,7 @@ def dropped_share(num_experts, top_k, batch, capacity):
     return _ratio(np.vectorize(beyond, otypes=[float])(E, k, B, capacity), B * k / E)[()]
 
 
-def independent_tokens(num_experts, top_k, run, copy):
+def independent_tokens(num_experts: ArrayLike, top_k: ArrayLike, run: ArrayLike, copy: ArrayLike) -> Numbers:
     """Independent tokens that touch as many experts as `run` consecutive tokens of one sequence.
 
     A token repeats the choice of the token before it with chance r and else chooses anew, so an expert escapes the run
@@ -240,7 +243,7 @@ def independent_tokens(num_experts, top_k, run, copy):
     return 1 + (run - 1) * np.where(k == E, 0, each)[()]
 
 
-def coverage_of(inclusion, batch):
+def coverage_of(inclusion: ArrayLike, batch: ArrayLike) -> Numbers:
     """Expected share of experts touched when experts differ: mean over i of ``1 - (1 - p_i)^B``.
 
     Never above `coverage` of the same E and k, since ``1 - (1 - p)^B`` is concave in p: uniform routing is an upper
@@ -273,11 +276,11 @@ def coverage_of(inclusion, batch):
     0.5
     """
     top_k_of(inclusion)
-    batch = require("batch", batch, 0)
+    batch = np.asarray(require("batch", batch, 0))
     return np.mean(1 - (1 - np.asarray(inclusion, float)) ** batch[..., None], axis=-1)[()]
 
 
-def top_k_of(inclusion):
+def top_k_of(inclusion: ArrayLike) -> int:
     """The k that inclusion probabilities [..., E] sum to, checked.
 
     Raises
@@ -295,7 +298,7 @@ def top_k_of(inclusion):
     return top_k
 
 
-def zipf_inclusion(num_experts, top_k, exponent):
+def zipf_inclusion(num_experts: int, top_k: int, exponent: float) -> NDArray[np.float64]:
     """Inclusion probabilities [E] of a skewed router: proportional to ``1 / rank^exponent``, none above 1.
 
     What would lie above 1 is spread over the other experts in proportion, so the sum stays k. A stand-in for real
@@ -324,7 +327,7 @@ def zipf_inclusion(num_experts, top_k, exponent):
     return inclusion
 
 
-def agreeing_inclusion(num_experts, top_k):
+def agreeing_inclusion(num_experts: int, top_k: int) -> NDArray[np.float64]:
     """Inclusion probabilities [E] of tokens that all choose the same k experts: k ones, and zeros.
 
     The floor for every router: ``decode_step(model, batch, inclusion=agreeing_inclusion(E, k))``.
@@ -338,10 +341,11 @@ def agreeing_inclusion(num_experts, top_k):
     [1. 1. 0. 0.]
     """
     num_experts = whole_number("num_experts", num_experts, 1, 10**6)
-    return 1.0 * (np.arange(num_experts) < whole_number("top_k", top_k, 1, num_experts))
+    return (np.arange(num_experts) < whole_number("top_k", top_k, 1, num_experts)).astype(float)
 
 
-def power_law_inclusion(rng, num_experts, top_k, exponent, most, num_draws=1):
+def power_law_inclusion(rng: np.random.Generator, num_experts: int, top_k: int, exponent: float, most: float,
+                        num_draws: int = 1) -> NDArray[np.float64]:
     """Inclusion probabilities [num_draws, E] of random skewed routers: loads of density ``~ x^-exponent`` on [1, most].
 
     Each draw is scaled to sum to k; what would lie above 1 is spread over the other experts in proportion.
@@ -377,7 +381,7 @@ def power_law_inclusion(rng, num_experts, top_k, exponent, most, num_draws=1):
     return np.minimum(inclusion, 1)
 
 
-def batch_for_coverage(share, num_experts, top_k):
+def batch_for_coverage(share: ArrayLike, num_experts: ArrayLike, top_k: ArrayLike) -> Numbers:
     """Tokens in a step after which a share of the experts is touched: ln(1 - share) / ln(1 - k/E).
 
     Parameters
@@ -408,7 +412,7 @@ def batch_for_coverage(share, num_experts, top_k):
     return np.where(k == E, np.ceil(share), needed)[()]
 
 
-def batch_for_tokens_per_expert(tokens, num_experts, top_k):
+def batch_for_tokens_per_expert(tokens: ArrayLike, num_experts: ArrayLike, top_k: ArrayLike) -> Numbers:
     """Tokens in a step that give every expert `tokens` tokens **in the mean**: tokens E / k.
 
     Raises
@@ -423,7 +427,8 @@ def batch_for_tokens_per_expert(tokens, num_experts, top_k):
     return tokens * E / k
 
 
-def sample_routing(rng, num_tokens, num_experts, top_k, *, inclusion=None, group_limit=None):
+def sample_routing(rng: np.random.Generator, num_tokens: int, num_experts: int, top_k: int, *,
+                   inclusion: ArrayLike | None = None, group_limit: tuple[int, int] | None = None) -> NDArray[np.int64]:
     """Choices of a simulated router: k distinct experts for every token, tokens independent.
 
     Parameters
@@ -455,7 +460,7 @@ def sample_routing(rng, num_tokens, num_experts, top_k, *, inclusion=None, group
     num_experts = whole_number("num_experts", num_experts, 1)
     top_k = whole_number("top_k", top_k, 1, num_experts)
     if inclusion is not None:
-        inclusion = require("inclusion", inclusion, 0, 1)
+        inclusion = np.asarray(require("inclusion", inclusion, 0, 1))
         if inclusion.shape != (num_experts,):
             raise ValueError(f"inclusion must have shape ({num_experts},), got {inclusion.shape}")
         require("sum of inclusion", top_k_of(inclusion), top_k, top_k)
@@ -529,7 +534,8 @@ def _ratio(above, below):
         return np.divide(above, below)
 
 
-def _check(num_experts, top_k, batch, whole=False):
+def _check(num_experts: ArrayLike, top_k: ArrayLike, batch: ArrayLike,
+           whole: bool = False) -> tuple[Numbers, Numbers, Numbers]:
     """E, k and B as floats."""
     E = require("num_experts", num_experts, 1, whole=True)
     return E * 1.0, require("top_k", top_k, 1, E, whole=True) * 1.0, require("batch", batch, 0, whole=whole) * 1.0

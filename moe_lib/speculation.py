@@ -1,16 +1,22 @@
 """Speculative decoding: tokens that a draft keeps, and what it gains when the verifier's tokens touch more experts."""
 
-import numpy as np
+from __future__ import annotations
 
-from ._arguments import require
-from .hardware import find_device
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._arguments import Numbers, WeightBytes, require
+from .hardware import Device, find_device
 from .models import MoEModel, find_model
 from .roofline import compute_time, step_time
 from .routing import independent_tokens
 from .steps import decode_step
 
 
-def draft_tokens_kept(acceptance, draft):
+def draft_tokens_kept(acceptance: ArrayLike, draft: ArrayLike) -> Numbers:
     """Expected tokens of a step: ``1 + alpha + ... + alpha^D``, D tokens drafted, alpha the chance of each.
 
     Raises
@@ -26,8 +32,10 @@ def draft_tokens_kept(acceptance, draft):
         return np.where(a == 1, length, (1 - a**length) / (1 - a))[()]
 
 
-def speculation_gain(model, batch, acceptance, device, *, draft=1, dtype="bf16", weight_bytes=None, context=0,
-                     kv_bytes=2, copy=0):
+def speculation_gain(model: MoEModel | str | Sequence[MoEModel | str], batch: ArrayLike, acceptance: ArrayLike,
+                     device: Device | str, *, draft: ArrayLike = 1, dtype: str = "bf16",
+                     weight_bytes: WeightBytes = None, context: ArrayLike = 0, kv_bytes: float = 2,
+                     copy: float = 0) -> Numbers:
     """Speed-up of speculative decoding: tokens kept times T(B) / T(B (1 + D)), with T the lower bound of a step.
 
     The verifier sees B (1 + D) tokens, which touch more experts than B. The draft model itself is taken as free and the
@@ -63,7 +71,7 @@ def speculation_gain(model, batch, acceptance, device, *, draft=1, dtype="bf16",
     >>> print(speculation_gain(v3, [1, 4, 64, 128], 0.8, h200, weight_bytes=1, dtype="fp8").round(2))
     [1.17 1.04 1.6  1.77]
     """
-    settings = {"weight_bytes": weight_bytes, "context": context, "kv_bytes": kv_bytes}
+    settings: dict[str, Any] = {"weight_bytes": weight_bytes, "context": context, "kv_bytes": kv_bytes}
     if not isinstance(model, (MoEModel, str)):
         several = [speculation_gain(one, batch, acceptance, device, draft=draft, dtype=dtype, copy=copy, **settings)
                    for one in model]

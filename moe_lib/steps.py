@@ -4,11 +4,15 @@ Three different sizes of one model: resident counts **total** parameters, read c
 counts **active** parameters.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ._arguments import require, whole_number
+from ._arguments import Numbers, WeightBytes, require, whole_number
 from ._show import number, table
 from .models import MoEModel, find_model
 from .routing import coverage, coverage_of, tokens_per_expert, top_k_of
@@ -37,15 +41,15 @@ class Step:
         FLOP, 2 a multiply-add.
     """
 
-    batch: np.ndarray
-    num_experts: np.ndarray
-    top_k: np.ndarray
-    share_touched: np.ndarray
-    weight_bytes_read: np.ndarray
-    kv_bytes_read: np.ndarray
-    kv_bytes_written: np.ndarray
-    state_bytes_written: np.ndarray
-    flops: np.ndarray
+    batch: Numbers
+    num_experts: Numbers
+    top_k: Numbers
+    share_touched: Numbers
+    weight_bytes_read: Numbers
+    kv_bytes_read: Numbers
+    kv_bytes_written: Numbers
+    state_bytes_written: Numbers
+    flops: Numbers
 
     def __repr__(self):
         return f"Step({', '.join(f'{text} {label}' for label, text in self._shown().items())})"
@@ -63,28 +67,28 @@ class Step:
                 "computed": number(self.flops, "FLOP"), "FLOP/byte": number(self.intensity)}
 
     @property
-    def experts_touched(self):
+    def experts_touched(self) -> Numbers:
         """Expected distinct experts of one layer."""
         return self.num_experts * self.share_touched
 
     @property
-    def tokens_per_expert(self):
+    def tokens_per_expert(self) -> Numbers:
         """Mean tokens per expert, over all experts."""
         return tokens_per_expert(self.num_experts, self.top_k, self.batch)
 
     @property
-    def tokens_per_touched_expert(self):
+    def tokens_per_touched_expert(self) -> Numbers:
         """Mean tokens per expert, over those touched; nan where no token is routed."""
         with np.errstate(invalid="ignore"):
             return np.divide(self.tokens_per_expert, self.share_touched)
 
     @property
-    def bytes_read(self):
+    def bytes_read(self) -> Numbers:
         """Weights, KV cache and recurrent state, bytes."""
         return self.weight_bytes_read + self.kv_bytes_read
 
     @property
-    def bytes_moved(self):
+    def bytes_moved(self) -> Numbers:
         """Bytes read, and cache and state bytes written: what the memory's bandwidth is shared by."""
         moved = self.bytes_read
         moved += self.kv_bytes_written  # in place: the sum above is new, and a million points more cost time
@@ -92,12 +96,13 @@ class Step:
         return moved
 
     @property
-    def intensity(self):
+    def intensity(self) -> Numbers:
         """FLOP per byte moved."""
         return self.flops / self.bytes_moved
 
 
-def decode_step(model, batch, *, weight_bytes=None, context=0, kv_bytes=2, inclusion=None):
+def decode_step(model: MoEModel | str | Sequence[MoEModel | str], batch: ArrayLike, *, weight_bytes: WeightBytes = None,
+                context: ArrayLike = 0, kv_bytes: float = 2, inclusion: ArrayLike | None = None) -> Step:
     """Ledger of a decode step of `batch` tokens, one per sequence.
 
     Weights read: ``w (A_read + E C(B) e)``. FLOP: 2 B active parameters + attention. KV read: B caches of `context`
@@ -170,8 +175,9 @@ def _step(state_bytes_written, **values):
     return Step(**values, kv_bytes_written=0.0, state_bytes_written=state_bytes_written)
 
 
-def prefill(model, tokens, *, chunk=None, sequences=1, context=0, weight_bytes=None, kv_bytes=2, all_logits=True,
-            inclusion=None):
+def prefill(model: MoEModel | str, tokens: int, *, chunk: int | None = None, sequences: int = 1, context: int = 0,
+            weight_bytes: WeightBytes = None, kv_bytes: float = 2, all_logits: bool = True,
+            inclusion: ArrayLike | None = None) -> Step:
     """Ledger of a prompt, chunk by chunk: each chunk reads the weights that it touches and the cache of those before.
 
     FLOP of a chunk: 2 tokens x active parameters, and attention that grows with the position. Latent attention (MLA)
@@ -217,7 +223,7 @@ def prefill(model, tokens, *, chunk=None, sequences=1, context=0, weight_bytes=N
     """
     model, tokens = find_model(model), whole_number("tokens", tokens, 1)
     chunk = tokens if chunk is None else whole_number("chunk", chunk, 1)
-    sequences, context = 1.0 * whole_number("sequences", sequences, 1), whole_number("context", context, 0)
+    sequences, context = whole_number("sequences", sequences, 1), whole_number("context", context, 0)
     start = context + np.arange(0, tokens, chunk, dtype=np.int64)
     length = np.minimum(chunk, context + tokens - start)
     step = decode_step(model, sequences * length, weight_bytes=weight_bytes, kv_bytes=kv_bytes, inclusion=inclusion)
@@ -231,7 +237,8 @@ def prefill(model, tokens, *, chunk=None, sequences=1, context=0, weight_bytes=N
                    state_bytes_written=left_behind, flops=step.flops + sequences * per_token)
 
 
-def context_of_equal_bytes(model, batch, *, weight_bytes=None, kv_bytes=2):
+def context_of_equal_bytes(model: MoEModel | str, batch: ArrayLike, *, weight_bytes: WeightBytes = None,
+                           kv_bytes: float = 2) -> Numbers:
     """Context per sequence at which a decode step reads as many bytes of cache as of weights.
 
     Returns
@@ -259,7 +266,7 @@ def context_of_equal_bytes(model, batch, *, weight_bytes=None, kv_bytes=2):
     return _context_where(model, lambda context: model.kv_bytes_read(context, kv_bytes), left)
 
 
-def context_of_equal_flops(model):
+def context_of_equal_flops(model: MoEModel | str) -> float:
     """Context at which a token's attention takes as many FLOP as its weights; inf where it never does.
 
     Source: notebook 04, eq. 4.2.
@@ -272,7 +279,8 @@ def context_of_equal_flops(model):
     return _context_where(model, model.attention_flops, 2 * model.active_params_read)
 
 
-def resident_bytes(model, *, weight_bytes=None, context=0, sequences=0, kv_bytes=2):
+def resident_bytes(model: MoEModel | str, *, weight_bytes: WeightBytes = None, context: ArrayLike = 0,
+                   sequences: ArrayLike = 0, kv_bytes: float = 2) -> Numbers:
     """Bytes that must be held: every parameter, and the caches of `sequences` sequences of `context` tokens.
 
     Parameters as `decode_step`; context and sequences broadcast. Activations and buffers are not counted.
@@ -295,7 +303,8 @@ def resident_bytes(model, *, weight_bytes=None, context=0, sequences=0, kv_bytes
     return sum(part_bytes(model, weight_bytes).values()) + sequences * cache
 
 
-def sequences_that_fit(model, usable_bytes, *, weight_bytes=None, context=0, kv_bytes=2):
+def sequences_that_fit(model: MoEModel | str, usable_bytes: ArrayLike, *, weight_bytes: WeightBytes = None,
+                       context: ArrayLike = 0, kv_bytes: float = 2) -> Numbers:
     """Most sequences of `context` tokens whose caches fit beside the weights; 0 where the weights alone do not fit.
 
     Parameters as `resident_bytes`, and usable_bytes of all devices together (`Device.usable_bytes`). inf where a
@@ -319,7 +328,7 @@ def sequences_that_fit(model, usable_bytes, *, weight_bytes=None, context=0, kv_
     return most_sequences(usable_bytes - weights, one)
 
 
-def bytes_per_weight(model, weight_bytes=None):
+def bytes_per_weight(model: MoEModel | str, weight_bytes: WeightBytes = None) -> dict[str, float]:
     """Bytes per weight of every part of the ledger, from a number, a dict or None (as released).
 
     Raises
@@ -340,11 +349,11 @@ def bytes_per_weight(model, weight_bytes=None):
     if set(given) - set(parts) - {"default"} or not ("default" in given or set(parts) <= set(given)):
         raise ValueError(f"weight_bytes must be a number, or a dict with a default (or every part) and keys out of "
                          f"{', '.join(parts)}; got the keys {', '.join(map(str, given))}")
-    given = {part: require(f"weight_bytes of {part}", value, 0, one=True) for part, value in given.items()}
-    return {part: given.get(part, given.get("default")) for part in parts}
+    checked = {part: require(f"weight_bytes of {part}", value, 0, one=True) for part, value in given.items()}
+    return {part: checked[part if part in checked else "default"] for part in parts}
 
 
-def part_bytes(model, weight_bytes=None):
+def part_bytes(model: MoEModel | str, weight_bytes: WeightBytes = None) -> dict[str, float]:
     """Bytes of every part of the ledger; weight_bytes and errors as `bytes_per_weight`.
 
     >>> from moe_lib.models import CATALOG
@@ -355,7 +364,7 @@ def part_bytes(model, weight_bytes=None):
     return {part: float(count * per_weight[part]) for part, count in model.ledger().items()}
 
 
-def parts_read(model, share_touched, weight_bytes=None):
+def parts_read(model: MoEModel | str, share_touched: float, weight_bytes: WeightBytes = None) -> dict[str, float]:
     """Bytes that a step reads of every part: routed experts as touched, an input embedding only if it is the head too.
 
     Parameters
@@ -380,7 +389,7 @@ def parts_read(model, share_touched, weight_bytes=None):
     return sizes | {"routed_experts": sizes["routed_experts"] * share_touched, "embedding": looked_up}
 
 
-def weights_read(model, weight_bytes=None):
+def weights_read(model: MoEModel | str, weight_bytes: WeightBytes = None) -> tuple[float, float]:
     """(bytes of weights that a step reads whatever its batch, bytes of all routed experts), as `bytes_per_weight`.
 
     >>> from moe_lib.models import CATALOG
@@ -392,7 +401,7 @@ def weights_read(model, weight_bytes=None):
     return sum(sizes.values()), routed
 
 
-def most_sequences(free_bytes, each_bytes):
+def most_sequences(free_bytes: ArrayLike, each_bytes: ArrayLike) -> Numbers:
     """Whole sequences that free bytes hold; 0 where these are negative, inf where a sequence holds nothing.
 
     >>> print(most_sequences([-1, 10, 10], [4, 4, 0]))
@@ -426,4 +435,4 @@ def _share_of(inclusion, model, batch):
     if (model.num_experts, model.top_k) != (inclusion.shape[-1], top_k):
         raise ValueError(f"inclusion must describe {model.top_k} of {model.num_experts} experts ({model.name}), "
                          f"got {top_k} of {inclusion.shape[-1]}")
-    return coverage_of(inclusion, batch[..., None]).mean(-1)
+    return np.mean(coverage_of(inclusion, batch[..., None]), axis=-1)
