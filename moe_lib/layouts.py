@@ -236,10 +236,10 @@ def rank_resident_bytes(model: MoEModel | str, layout: Layout | str, *, weight_b
     model, layout = find_model(model), find_layout(layout)
     sizes = part_bytes(model, weight_bytes)
     routed = sizes.pop("routed_experts")
-    one = model.kv_bytes_per_sequence(context, kv_bytes) + model.state_bytes_per_sequence
+    one = _caches_here(model, layout, model.kv_bytes_per_sequence(context, kv_bytes), model.state_bytes_per_sequence)
     here = np.ceil(require("sequences", sequences, 0) / layout.attention_dp)
     weights = _always_here(model, weight_bytes, layout, sum(sizes.values())) + routed / layout.num_gpus
-    return (weights + here * cache_share(model, layout) * one)[()]
+    return (weights + here * one)[()]
 
 
 def layout_sequences(model: MoEModel | str, layout: Layout | str, usable_bytes: ArrayLike, *,
@@ -303,11 +303,12 @@ def rank_step(model: MoEModel | str, batch: ArrayLike, layout: Layout | str, *, 
     model, layout = find_model(model), find_layout(layout)
     whole = decode_step(
         model, batch, weight_bytes=weight_bytes, context=context, kv_bytes=kv_bytes, inclusion=inclusion)
+    state = whole.state_bytes_written  # as much is read
     return replace(
         whole,
         weight_bytes_read=_weights_read(model, weight_bytes, layout, whole.share_touched),
-        kv_bytes_read=whole.kv_bytes_read / layout.attention_dp * cache_share(model, layout),
-        state_bytes_written=whole.state_bytes_written / layout.attention_dp * cache_share(model, layout),
+        kv_bytes_read=_caches_here(model, layout, whole.kv_bytes_read - state, state) / layout.attention_dp,
+        state_bytes_written=state / layout.num_gpus,
         flops=whole.flops / layout.num_gpus + _flops_twice(model, layout, whole.batch / layout.attention_dp))
 
 
@@ -351,12 +352,14 @@ def rank_prefill(model: MoEModel | str, tokens: int, layout: Layout | str, *, se
     whole = prefill(model, tokens, sequences=sequences, weight_bytes=weight_bytes, **prompt)
     here = np.ceil(sequences / layout.attention_dp) / sequences
     experts = 2 * model.top_k * model.expert_params_all_layers * whole.batch
+    written = whole.state_bytes_written
+    state = np.where(np.greater(whole.kv_bytes_read, 0), written, 0)  # read by all chunks but a first
     return replace(
         whole,
         weight_bytes_read=_weights_read(model, weight_bytes, layout, whole.share_touched),
-        kv_bytes_read=whole.kv_bytes_read * here * cache_share(model, layout),
-        kv_bytes_written=whole.kv_bytes_written * here * cache_share(model, layout),
-        state_bytes_written=whole.state_bytes_written * here * cache_share(model, layout),
+        kv_bytes_read=here * _caches_here(model, layout, whole.kv_bytes_read - state, state),
+        kv_bytes_written=here * _caches_here(model, layout, whole.kv_bytes_written, 0),
+        state_bytes_written=here * written / layout.attention_tp,
         flops=(whole.flops - experts) * here / layout.attention_tp + experts / layout.num_gpus
         + _flops_twice(model, layout, whole.batch * here))
 
@@ -387,6 +390,11 @@ def _experts_each(num_experts, num_gpus):
     if E % P:
         raise ValueError(f"num_gpus must divide num_experts = {E}, got {P}")
     return E // P
+
+
+def _caches_here(model: MoEModel, layout: Layout, cached: Numbers, state: Numbers) -> Numbers:
+    """Bytes of a group's sequences on one of its GPUs: the cache by its heads, recurrent state by all of the group."""
+    return cached * cache_share(model, layout) + state / layout.attention_tp
 
 
 def _weights_read(model, weight_bytes, layout, share_touched):

@@ -158,7 +158,9 @@ def test_tensor_parallelism_splits_all_but_what_is_copied_and_a_cache_of_few_hea
     bare = dataclasses.replace(model, copied=())
     whole, here = decode_step(model, batch, context=context), rank_step(bare, batch, TP8, context=context)
     assert 8 * here.weight_bytes_read == pytest.approx(whole.weight_bytes_read)
-    assert here.kv_bytes_read == pytest.approx(whole.kv_bytes_read / min(8, max(model.num_kv_heads, 1)))
+    state = whole.state_bytes_written
+    cache = (whole.kv_bytes_read - state) / min(8, max(model.num_kv_heads, 1))
+    assert here.kv_bytes_read == pytest.approx(cache + state / 8)
 
 
 @given(spreads, st.integers(1, 5000), st.integers(1, 40))
@@ -223,3 +225,12 @@ def test_sizes_of_a_layout_are_whole_and_take_the_same_gpus(sizes, problem):
 def test_a_layout_takes_its_sizes_by_name_only():
     with pytest.raises(TypeError):
         Layout(8, 1, 8)
+
+
+def test_the_state_of_a_hybrid_is_divided_over_its_group_where_its_few_heads_are_copied():
+    hybrid, tp8 = CATALOG["qwen3.6-35b-a3b"], Layout.parse("TP8")  # two key-value heads, 32 of the state
+    whole, here = (of(hybrid, 64, *with_, context=4096) for of, with_ in ((decode_step, ()), (rank_step, (tp8,))))
+    state, cached = whole.state_bytes_written, 64 * hybrid.kv_bytes_read(4096)
+    assert here.state_bytes_written == state / 8 and here.kv_bytes_read == cached / 2 + state / 8
+    held = [rank_resident_bytes(hybrid, tp8, context=4096, sequences=count) for count in (0, 64)]
+    assert np.diff(held) == pytest.approx(here.kv_bytes_read)
