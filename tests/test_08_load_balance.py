@@ -101,7 +101,7 @@ def page():
 
 def test_spare_experts_slow_few_tokens_and_speed_many(control):
     def ratio(**chosen):
-        return float(control.readout(gpus=32, slots=288, **chosen)["Time over that with no spare"].split()[0])
+        return float(control.readout(gpus=32, slots=288, **chosen)["Time over none redundant"].split()[0])
 
     assert ratio(skew=1, batch=64) > 1 > 0.5 > ratio(skew=1, batch=16384)
     assert ratio(skew=0, batch=1024) == round(9 / 8, 2) and ratio(skew=0, batch=65536) == 1
@@ -110,8 +110,8 @@ def test_spare_experts_slow_few_tokens_and_speed_many(control):
 def test_the_control_says_what_spare_experts_take(control):
     said = control.readout(skew=1, slots=288, gpus=32, batch=64)
     a_gpu = 58 * V3.expert_params  # one spare expert in each layer
-    assert said["Spare experts take"] == f"{a_gpu / 1e9:.2f} GB a GPU, or {a_gpu / 70272:,.0f} tokens of cache"
-    assert control.readout(skew=1, slots=256, gpus=32, batch=64)["Spare experts take"] == "0 MB a GPU"
+    assert said["Redundant experts take"] == f"{a_gpu / 1e9:.2f} GB a GPU, or {a_gpu / 70272:,.0f} tokens of cache"
+    assert control.readout(skew=1, slots=256, gpus=32, batch=64)["Redundant experts take"] == "0 MB a GPU"
 
 
 def test_bars_and_lines_of_the_page_are_placements_and_bounds(page):
@@ -146,13 +146,13 @@ def test_slots_that_do_not_divide_say_so_and_are_not_drawn(control):
     assert set(control.readout(**chosen).values()) == {"cannot be: 288 slots on 64 GPUs"}
     rows = control.live_spec(**chosen)["datasets"]
     assert rows["after"] == [] and len(rows["before"]) == 64
-    assert {row["series"] for row in rows["time"]} == {"as numbered", "placed, no spare"}
+    assert {row["series"] for row in rows["time"]} == {"as numbered", "placed, none redundant"}
 
 
 def test_a_reader_s_model_brings_its_experts():
     own = controls.balance(OLMOE)
     assert [choice.start for choice in own.choices] == [1, 96, 32, 16384]
-    assert own.readout(skew=1, slots=96, gpus=32, batch=64)["Spare experts take"].startswith("101 MB a GPU, or ")
+    assert own.readout(skew=1, slots=96, gpus=32, batch=64)["Redundant experts take"].startswith("101 MB a GPU, or ")
     with pytest.raises(ValueError, match="num_experts must be a multiple of 8, got 60"):
         controls.balance({**OLMOE, "num_experts": 60})
 

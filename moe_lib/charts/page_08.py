@@ -114,7 +114,7 @@ def balance():
     here = "datum.skew == skew && datum.gpus == gpus"
     bottom = {"orient": "bottom", "labelLimit": 0, "symbolOpacity": 1}
     also = " && (!isValid(datum.slots) || datum.slots == slots)"
-    names = ["as numbered", "placed, no spare", "placed, these slots"]
+    names = ["as numbered", "placed, none redundant", "placed, these slots"]
     color = legend_colors(names, [MUTED, LIMIT, MOE]).legend(**bottom, symbolType="stroke")
     x = alt.X("at:O", title="GPUs, fullest first", axis=alt.Axis(labels=False, ticks=False))
     y = alt.Y("load:Q", title="load over mean", scale=alt.Scale(domain=[0, BALANCE_LOAD], clamp=True))
@@ -141,4 +141,4 @@ def balance():
                   "Loads of the GPUs of a layer, and time of the slowest. Left, a bar for each GPU, fullest first, its "
                   "tokens over the mean, which is a dashed rule. Right, microseconds of the slowest GPU against the "
                   "batch, log-log, with a dot at the chosen batch. Experts lie as numbered, dotted on the right; are "
-                  "placed with no spare, dashed; or are placed with these slots.")
+                  "placed with none redundant, dashed; or are placed with these slots.")

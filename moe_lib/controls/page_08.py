@@ -16,7 +16,7 @@ from ..routing import zipf_inclusion
 from ..two_faces import HALF_OCTAVES, Choice, TwoFaces
 from .choices import SKEWS, amount, numbered
 
-SPARES = (0, 1 / 8, 1 / 4, 1 / 2)  # spare slots over experts
+REDUNDANT = (0, 1 / 8, 1 / 4, 1 / 2)  # redundant experts over those of the model
 BALANCE_GPUS, BALANCE_BATCHES = (8, 16, 32), [b for b in HALF_OCTAVES if b >= 8]
 BALANCE_SKEWS = {f"1/rank^{exponent}": exponent for exponent in (0.25, 0.75)}  # more of them, live
 
@@ -42,7 +42,7 @@ def balance(config=None):
         If config cannot be counted (`from_config`), or its experts do not divide over 8, 16 or 32 GPUs.
 
     >>> said = balance().readout(skew=1, slots=288, gpus=32, batch=64)
-    >>> print(said["Fullest GPU over mean"], "|", said["Slowest GPU"], "|", said["Spare experts take"])
+    >>> print(said["Fullest GPU over mean"], "|", said["Slowest GPU"], "|", said["Redundant experts take"])
     4.74 → 1.00 | 52.6 → 52.5 µs (reading) | 2.55 GB a GPU, or 36,349 tokens of cache
     """
     model, device = CATALOG["deepseek-v3"] if config is None else from_config(config), DEVICES["h200"]
@@ -50,7 +50,7 @@ def balance(config=None):
     dealt = [gpus for gpus in BALANCE_GPUS if E % gpus == 0]
     if not dealt:
         raise ValueError(f"num_experts must be a multiple of 8, got {E}")
-    static = sorted({E + gpus * round(share * E / gpus) for share in SPARES for gpus in dealt[-1:]})
+    static = sorted({E + gpus * round(share * E / gpus) for share in REDUNDANT for gpus in dealt[-1:]})
     rank = np.random.default_rng(0).permutation(E)
 
     @functools.lru_cache(maxsize=512)
@@ -80,7 +80,7 @@ def balance(config=None):
     def tables(selection):
         batches, before, after, time = np.union1d(BALANCE_BATCHES, selection["batch"]).astype(int), [], [], []
         for skew, gpus in itertools.product(selection["skew"], selection["gpus"]):
-            named = {"as numbered": [0], "placed, no spare": [E], "placed, these slots": selection["slots"]}
+            named = {"as numbered": [0], "placed, none redundant": [E], "placed, these slots": selection["slots"]}
             for series, every in named.items():
                 for slots in (slots for slots in every if held(skew, gpus, slots) is not None):
                     key = {"slots": slots} if series == "placed, these slots" else {}
@@ -118,15 +118,15 @@ def balance(config=None):
         return f"{ratio:.2f} times"
 
     def taken(gpus, slots):
-        spare, a_token = (slots - E) / gpus * model.num_moe_layers * expert_bytes(model, 1), model.kv_bytes_per_token()
-        cache = f", or {charts.counted(spare / a_token, 'token')} of cache" if spare and a_token else ""
-        return f"{amount(spare)} a GPU{cache}"
+        extra, a_token = (slots - E) / gpus * model.num_moe_layers * expert_bytes(model, 1), model.kv_bytes_per_token()
+        cache = f", or {charts.counted(extra / a_token, 'token')} of cache" if extra and a_token else ""
+        return f"{amount(extra)} a GPU{cache}"
 
     readouts = {
         "Fullest GPU over mean": possible(fullest),
         "Slowest GPU": possible(seconds),
-        "Time over that with no spare": possible(against_none),
-        "Spare experts take": possible(taken),
+        "Time over none redundant": possible(against_none),
+        "Redundant experts take": possible(taken),
     }
     choices = [Choice("skew", "Popularity", SKEWS, 1, "radio", more=BALANCE_SKEWS),
                Choice("slots", "Slots in all", numbered(static), static[1],
