@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 
 import nbformat
@@ -87,3 +88,10 @@ def test_code_cells_are_few_and_short(path):
 def test_a_notebook_opens_with_one_title(path):
     titles = [line for cell in cells(path, "markdown") for line in cell.source.splitlines() if line.startswith("# ")]
     assert len(titles) == 1 and cells(path, "markdown")[0].source.startswith("# ")
+
+
+@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if "C(B)" in path.read_text(encoding="utf-8")],
+                         ids=lambda path: path.stem)
+def test_a_page_that_uses_coverage_says_once_that_it_is_a_uniform_router_s(path):
+    text = " ".join(cell.source for cell in cells(path, "markdown"))
+    assert re.search(r"uniform\s+router|routing is uniform|uniform tokens", text)
