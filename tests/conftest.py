@@ -18,7 +18,9 @@ ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 UNPLUGGED = {"PYTHONPATH": str(ROOT / "tests" / "no_network")}  # environment of a kernel without network and torch
 PATIENCE = 120  # seconds that a test waits for what must come; a busy machine is slow, and no fault
-SLOW = {"site", "browser", "lab_url", "bwrap", "small_book", "setup"}  # fixtures that `make check` leaves out
+# What `make check` leaves out: tests with these fixtures, and files that draw figures or time kernels.
+SLOW = {"site", "browser", "lab_url", "bwrap", "small_book", "setup"}
+SLOW_FILES = ("test_0", "test_bench", "test_charts", "test_controls")
 collect_ignore = ["benchmarks", "no_network"]
 if importlib.util.find_spec("torch") is None:  # `make test-extras` runs them
     collect_ignore.append("extras")
@@ -36,8 +38,10 @@ def pytest_collection_modifyitems(items):
         uses, chosen = _fixtures(item), item.callspec.params if hasattr(item, "callspec") else {}
         for name in uses & {"graded", "lab_url", "visit", "deck"}:
             item.add_marker(pytest.mark.xdist_group(f"{name} {chosen.get(name, '')}"))
-        for mark in ["slow"] * bool(uses & SLOW) + ["browser"] * ("browser" in uses):
-            item.add_marker(mark)
+        if uses & SLOW or item.path.name.startswith(SLOW_FILES):
+            item.add_marker("slow")
+        if "browser" in uses:
+            item.add_marker("browser")
     order = [item for item in items if "site" in _fixtures(item)][:1]
     for wanted in ({"graded"}, set(), {"site"}):
         order += [item for item in items if item not in order and _fixtures(item) & {"graded", "site"} == wanted]
