@@ -40,7 +40,7 @@ _build/html/index.html: | $(INSTALLED)
 site: book  ## build the site and pack it, decks too, into _build/site.zip
 	$(BIN)/python book/archive.py
 
-check: $(INSTALLED)  ## run the tests that need no site, browser or sandbox: formulas, examples, command, homework, charts
+check: $(INSTALLED)  ## run the tests of formulas, examples, command and homework without its sandbox: a minute
 	$(BIN)/python -m pytest -m "not slow" $(PYTEST_FLAGS)
 
 test: $(INSTALLED)  ## run every test
@@ -64,6 +64,7 @@ lint: $(INSTALLED)  ## check style, types, spelling, links between the sources, 
 	$(BIN)/codespell
 	$(BIN)/python book/links.py
 
+# No hashes: with them pip refuses `-r lock` beside `-e .` (environment.yml, Binder) and `-c lock` (containers, extras).
 lock: $(VENV)/pyvenv.cfg  ## pin every package again, for Python 3.11 and newer on every system
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links --quiet \

@@ -25,7 +25,7 @@ names                                                                       answ
 `moe.CATALOG`, `moe.DEVICES` and `moe.LINKS` take a name in any case, and so do the arguments model, device and link.
 """
 
-from importlib import import_module
+from importlib import import_module as _import_module
 
 _HOMES = {
     "models": "CATALOG MoEModel from_config from_counts dense_twin",
@@ -51,11 +51,11 @@ def __getattr__(name):
 
         return version("moe-lib")
     if name in _HOMES:  # `plan` and `balance` too: these modules can be called
-        return import_module(f".{name}", __name__)
+        return _import_module(f".{name}", __name__)
     if name in _HOME:
-        return getattr(import_module(f".{_HOME[name]}", __name__), name)
+        return getattr(_import_module(f".{_HOME[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__():
-    return sorted({*globals(), *_HOME, *_HOMES, "__version__"})
+    return sorted({"__doc__", "__version__", *_HOME, *_HOMES})

@@ -155,7 +155,7 @@ def _step(model, step):
         yield _row("tokens per expert", step.tokens_per_expert, 2, "", "mean over all experts")
         yield _row("", step.tokens_per_touched_expert, 2, "", "mean over the experts touched")
     yield _row("weights read", step.weight_bytes_read / 1e9, 1, "GB")
-    with_state = "with the fixed state" if step.state_bytes_written else ""
+    with_state = "with the fixed state" if model.state_bytes_per_sequence and step.kv_bytes_read else ""
     yield _row("KV cache read", step.kv_bytes_read / 1e9, 1, "GB", with_state)
     yield _row("read", step.bytes_read / 1e9, 1, "GB")
     if step.state_bytes_written:
@@ -180,6 +180,8 @@ def _time(step, device, dtype, gpus, router):
         yield _row("step, upper bound", upper * 1e3, 3, "ms", "reading, then computing")
     overlapped = "reading and computing at once" if dtype else "reading alone: this device has no published peak FLOP/s"
     yield _row("step, lower bound", lower * 1e3, 3, "ms", ", ".join(filter(None, [overlapped, router])))
+    if step.state_bytes_written:
+        yield "  (with the state written back; kernels that do so less often can be faster)"
     yield _row("throughput, upper bound", step.batch / lower, 1, "tokens/s", f"{1 / lower:,.1f} per sequence")
 
 

@@ -70,12 +70,13 @@ def require(name, value, low=None, high=None, *, whole=False, one=False):
     if numbers.dtype.kind not in "iuf" or (one and numbers.ndim):
         raise ValueError(f"{name} must be {'one number' if one else 'a number or an array of numbers'}, "
                          f"got {value!r:.90}")
+    numbers = numbers.astype(np.int64 if numbers.dtype.kind == "i" else np.float64)  # no bound is rounded
     least, most = (numbers.min(), numbers.max()) if numbers.size else (0, 0)  # nan if one is: below, neither way right
     within = ((low is None or np.all(least >= low)) and (high is None or np.all(most <= high))
               and least > -np.inf and most < np.inf)
     if not within or whole:
         _refuse_bad(name, numbers, low, high, whole)
-    return numbers.astype(np.int64 if numbers.dtype.kind == "i" else np.float64)[()]
+    return numbers[()]
 
 
 def _refuse_bad(name, numbers, low, high, whole):

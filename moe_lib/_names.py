@@ -2,6 +2,18 @@
 
 import difflib
 import re
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar
+
+
+class Named(Protocol):
+    """A record with a name of its own."""
+
+    @property
+    def name(self) -> str: ...
+
+
+T = TypeVar("T", bound=Named)
 
 
 class UnknownName(KeyError, ValueError):
@@ -11,7 +23,7 @@ class UnknownName(KeyError, ValueError):
         return self.args[0]
 
 
-class Names(dict):
+class Names(dict[str, T]):
     """Slug to record; found by the slug or the record's own name in any case, with spaces, dots or underscores.
 
     Parameters
@@ -28,31 +40,57 @@ class Names(dict):
     >>> fruits = Names("fruit", {"apple": Fruit()})
     >>> fruits["Apple"] is fruits["granny_smith"] is fruits["apple"]
     True
+    >>> fruits.find(fruits["apple"], Fruit) is fruits.find("APPLE", Fruit)
+    True
     >>> fruits["apples"]
     Traceback (most recent call last):
     moe_lib._names.UnknownName: 'apples' is not a known fruit; did you mean apple?
     """
 
-    def __init__(self, what, records, aliases=()):
+    def __init__(self, what: str, records: Mapping[str, T], aliases: Mapping[str, str] | None = None):
         super().__init__(records)
-        self._what, self._slugs = what, {_plain(record.name): slug for slug, record in records.items()}
-        self._slugs |= {_plain(alias): slug for alias, slug in dict(aliases).items()} | {_plain(of): of for of in self}
+        self._what, self._aliases = what, dict(aliases or {})
+        slugs = self._slugs()
+        for slug, record in self.items():
+            if slugs[_plain(record.name)] != slug:
+                raise ValueError(f"{record.name!r} would be the name of two of the {what}s")
 
-    def __missing__(self, name):
-        slug = self._slugs.get(_plain(name)) if isinstance(name, str) else None
-        if slug is None:
+    def _slugs(self):
+        """{name without case and signs: slug}, of records added later too."""
+        named = {_plain(record.name): slug for slug, record in self.items()}
+        aliases = {_plain(alias): slug for alias, slug in self._aliases.items()}
+        return named | aliases | {_plain(slug): slug for slug in self}
+
+    def slug(self, name: Any) -> str:
+        """The slug that a name stands for; KeyError and ValueError in one if there is none."""
+        if dict.__contains__(self, name):
+            return name
+        found = self._slugs().get(_plain(name)) if isinstance(name, str) else None
+        if found is None:
             near = self.near(str(name))
             guess = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(self)}"
             raise UnknownName(f"{name!r:.90} is not a known {self._what}; {guess}")
-        return self[slug]
+        return found
+
+    def find(self, given: Any, kind: type[T]) -> T:
+        """A record as it is, or the one that is called so; ValueError for anything else."""
+        if isinstance(given, kind):
+            return given
+        if isinstance(given, str):
+            return self[given]
+        raise ValueError(f"{self._what} must be a {kind.__name__} or the name of one, got {given!r:.90}")
+
+    def __missing__(self, name: Any) -> T:
+        return self[self.slug(name)]
 
     def __contains__(self, name):
-        return super().__contains__(name) or (isinstance(name, str) and _plain(name) in self._slugs)
+        return super().__contains__(name) or (isinstance(name, str) and _plain(name) in self._slugs())
 
-    def near(self, name):
+    def near(self, name: str) -> list[str]:
         """At most three slugs whose names are nearly this one, the nearest first."""
-        close = difflib.get_close_matches(_plain(name), self._slugs, n=3, cutoff=0.5)
-        return list(dict.fromkeys(self._slugs[match] for match in close))
+        slugs = self._slugs()
+        close = difflib.get_close_matches(_plain(name), slugs, n=3, cutoff=0.5)
+        return list(dict.fromkeys(slugs[match] for match in close))
 
     def get(self, name, default=None):
         return self[name] if name in self else default

@@ -24,6 +24,16 @@ def number(value, unit=""):
     return f"{float(f'{amount:.4g}'):,.15g} {prefix}{unit}".rstrip()
 
 
+def counted(value, noun):
+    """A number, or a range, and what it counts.
+
+    >>> print(counted(1, "token"), "|", counted([1, 64], "token"))
+    1 token | 1 to 64 tokens
+    """
+    text = number(value)
+    return f"{text} {noun}{'' if text == '1' else 's'}"
+
+
 def table(title, facts):
     """HTML of a table with a line for each fact: a label and a text.
 

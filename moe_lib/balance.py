@@ -177,6 +177,9 @@ class RankWork(NamedTuple):
     experts_touched: np.ndarray
     tokens: np.ndarray
 
+    def __repr__(self):
+        return f"RankWork({number(self.experts_touched)} slots to read, {number(self.tokens)} tokens to compute)"
+
 
 def rank_work(inclusion: ArrayLike, expert_of_slot: ArrayLike, num_gpus: int, batch: int) -> RankWork:
     """What each GPU must read and compute for its slots, in the mean.
@@ -260,6 +263,9 @@ class Terms(NamedTuple):
 
     reading: np.ndarray
     computing: np.ndarray
+
+    def __repr__(self):
+        return f"Terms(reading {number(self.reading, 's')}, computing {number(self.computing, 's')})"
 
 
 def rank_terms(model: MoEModel | str, work: RankWork, device: Device | str, dtype: str = "bf16", *,

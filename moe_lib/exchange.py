@@ -220,13 +220,13 @@ def all_reduce_bytes(d_model: ArrayLike, tokens: ArrayLike, num_gpus: int, *, va
 def link_time(model: MoEModel | str, batch: ArrayLike, layout: Layout | str, link: Link | str, *,
               network: Link | str | None = None, gpus_per_node: int = GPUS_PER_NODE, once: str = "gpu",
               group_limit: tuple[int, int] | None = None, dispatch_bytes: float = 1, combine_bytes: float = 2,
-              in_switch: bool = False, physical_experts: int | None = None) -> Numbers:
+              in_switch: bool | None = False, physical_experts: int | None = None) -> Numbers:
     """Seconds that a decode step's exchanges take on one GPU, all layers, none hidden.
 
     Attention split over attention_tp GPUs ends each layer in an all-reduce, and so does a dense feed-forward block.
     Experts spread over copies of the attention (attention_dp above 1) need a dispatch and a combine in each MoE layer,
-    of the B / P tokens of a GPU, to every part of an expert; with one copy they end in an all-reduce too. Links within
-    and across nodes work at the same time.
+    of the B / P tokens of a GPU, to every part of an expert, and shared experts that are split one more all-reduce;
+    with one copy all of them end in one together. Links within and across nodes work at the same time.
 
     Parameters
     ----------
@@ -235,7 +235,8 @@ def link_time(model: MoEModel | str, batch: ArrayLike, layout: Layout | str, lin
     link, network : Link
         Within a node and between nodes; network may be None if a node holds all GPUs.
     gpus_per_node, once, group_limit, dispatch_bytes, combine_bytes, in_switch
-        As `copies_sent`, `all_to_all_bytes`, `all_reduce_bytes`. An all-reduce moves combine_bytes a value.
+        As `copies_sent`, `all_to_all_bytes`, `all_reduce_bytes`. An all-reduce moves combine_bytes a value. in_switch
+        None is the lesser of both ways where the link's switch can add, for a lower bound.
     physical_experts : int, optional
         Experts of a layer over all GPUs, redundant ones included: a multiple of these. None: the model's.
 
@@ -272,8 +273,9 @@ def link_time(model: MoEModel | str, batch: ArrayLike, layout: Layout | str, lin
     def all_reduce(num_gpus, tokens):
         if num_gpus == 1:
             return 0.0 * tokens
-        return _exchange(
-            all_reduce_bytes(d, tokens, num_gpus, value_bytes=combine_bytes, in_switch=in_switch), link)
+        ways = [False, True] if in_switch is None and link.adds_in_switch else [bool(in_switch)]
+        least = min(ways, key=lambda way: float(all_reduce_bytes(1, 1, num_gpus, in_switch=way)))
+        return _exchange(all_reduce_bytes(d, tokens, num_gpus, value_bytes=combine_bytes, in_switch=least), link)
 
     here = batch / layout.attention_dp
     seconds = model.num_layers * all_reduce(layout.attention_tp, here)  # after attention
@@ -283,6 +285,8 @@ def link_time(model: MoEModel | str, batch: ArrayLike, layout: Layout | str, lin
     experts = model.num_experts if physical_experts is None else physical_experts
     copies = copies_sent(experts, model.top_k, layout.num_gpus, expert_tp=layout.expert_tp, gpus_per_node=in_node,
                          once=once, group_limit=group_limit)
+    if model.num_shared_experts:  # they are split like the attention: their sums are parts too
+        seconds = seconds + model.num_moe_layers * all_reduce(layout.attention_tp, here)
     both = 0.0
     for bytes_of in all_to_all_bytes(d, np.array(copies), dispatch_bytes=dispatch_bytes, combine_bytes=combine_bytes):
         within, across = np.multiply.outer(bytes_of, batch / layout.num_gpus)

@@ -101,12 +101,16 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Link:
-    """One way of a link, as published: bytes/s one way (`*-achieved` rows are measurements), latency of 64 bytes."""
+    """One way of a link, as published: bytes/s one way (`*-achieved` rows are measurements), latency of 64 bytes.
+
+    `adds_in_switch`: its switch can add up what GPUs send (NVLink SHARP, from NVLink 4 on).
+    """
 
     slug: str
     name: str
     bytes_per_s: float
     latency_s: float | None
+    adds_in_switch: bool = False
     sources: tuple[str, ...]
     note: str
 
@@ -154,11 +158,12 @@ def _device(row):
 def _link(row):
     return Link(slug=row["link"], name=row["name"], bytes_per_s=float(row["bytes_per_s_per_direction"]),
                 latency_s=float(row["latency_s"]) if row["latency_s"] else None,
+                adds_in_switch=row["adds_in_switch"] == "yes",
                 sources=tuple(filter(None, (row["source1"], row["source2"]))), note=row["note"])
 
 
-DEVICES = Names("device", {row["device"]: _device(row) for row in _rows("devices.csv")})  # slug to Device
-LINKS = Names("link", {row["link"]: _link(row) for row in _rows("links.csv")})  # slug to Link
+DEVICES: Names[Device] = Names("device", {row["device"]: _device(row) for row in _rows("devices.csv")})
+LINKS: Names[Link] = Names("link", {row["link"]: _link(row) for row in _rows("links.csv")})
 
 
 def find_device(device: Device | str) -> Device:
@@ -172,7 +177,7 @@ def find_device(device: Device | str) -> Device:
     >>> print(find_device("H200").slug)
     h200
     """
-    return _find(device, Device, DEVICES)
+    return DEVICES.find(device, Device)
 
 
 def find_link(link: Link | str) -> Link:
@@ -181,12 +186,4 @@ def find_link(link: Link | str) -> Link:
     >>> print(find_link("NVLink4").slug)
     nvlink4
     """
-    return _find(link, Link, LINKS)
-
-
-def _find(given, kind, known):
-    if isinstance(given, kind):
-        return given
-    if isinstance(given, str):
-        return known[given]
-    raise ValueError(f"{kind.__name__.lower()} must be a {kind.__name__} or a name of one, got {given!r:.90}")
+    return LINKS.find(link, Link)

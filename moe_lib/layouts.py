@@ -236,7 +236,9 @@ def rank_resident_bytes(model: MoEModel | str, layout: Layout | str, *, weight_b
     model, layout = find_model(model), find_layout(layout)
     sizes = part_bytes(model, weight_bytes)
     routed = sizes.pop("routed_experts")
-    one = _caches_here(model, layout, model.kv_bytes_per_sequence(context, kv_bytes), model.state_bytes_per_sequence)
+    state = model.recurrent_bytes_per_sequence
+    whole = model.kv_bytes_per_sequence(context, kv_bytes) + model.state_bytes_per_sequence
+    one = _caches_here(model, layout, whole - state, state)
     here = np.ceil(require("sequences", sequences, 0) / layout.attention_dp)
     weights = _always_here(model, weight_bytes, layout, sum(sizes.values())) + routed / layout.num_gpus
     return (weights + here * one)[()]

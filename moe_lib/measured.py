@@ -16,13 +16,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import routing
 from ._arguments import ABOVE_ZERO, Numbers, require
+from ._show import counted
 from .hardware import DEVICES
+from .models import CATALOG
 from .records import Record, shipped
 from .roofline import fit_overhead
 
 SURE = 0.95  # of a limit: below it a time is impossible, whatever the doubts about peaks and clocks
 SLOW = 4  # times the limit at every batch up to 256: not the kernel that one would serve with
 FITTED_ON = ("mixtral-8x7b", "qwen3-30b-a3b")
+ROUTINGS = {"balanced": routing.most_experts_touched, "uniform": routing.experts_touched,
+            "power law": routing.experts_touched}  # experts that an input is taken to touch
 LARGEST = 512  # tokens up to which reading, not arithmetic, is what the timed layers wait for
 
 
@@ -81,6 +85,14 @@ class TimedLayer:
     touched: Numbers | None = None
 
     def __post_init__(self):
+        for name, low, high in (("num_experts", 1, None), ("top_k", 1, self.num_experts), ("d_model", 1, None),
+                                ("d_expert", 1, None)):
+            require(name, getattr(self, name), low, high, whole=True, one=True)
+        require("weight_bytes", self.weight_bytes, ABOVE_ZERO, one=True)
+        if self.device:
+            object.__setattr__(self, "device", DEVICES.slug(self.device))
+        if self.distribution not in ("", *ROUTINGS):
+            raise ValueError(f"distribution must be one of {', '.join(ROUTINGS)}, got {self.distribution!r}")
         checked = {"num_tokens": require("num_tokens", self.num_tokens, 1, whole=True),
                    "latency_s": require("latency_s", self.latency_s, ABOVE_ZERO)}
         if self.touched is not None:
@@ -98,8 +110,10 @@ class TimedLayer:
         what = f"{self.top_k} of {self.num_experts} experts of {self.d_model:,} x {self.d_expert:,}"
         if self.device:
             what = f"{self.model} on {self.device}, {self.framework}, {self.dtype}, {self.distribution}"
-        return (f"TimedLayer({what}: {np.size(self.num_tokens)} times, {np.min(self.num_tokens):,} to "
-                f"{np.max(self.num_tokens):,} tokens)")
+        found = np.unique(self.num_tokens)
+        ends = dict.fromkeys(f"{of:,}" for of in found[[0, -1]]) if found.size else ["0"]
+        return (f"TimedLayer({what}: {counted(np.size(self.num_tokens), 'time')}, "
+                f"{' to '.join(ends)} {'token' if [*ends] == ['1'] else 'tokens'})")
 
     def at(self, tokens: ArrayLike) -> TimedLayer:
         """The layer at one of its batches, every field a number; or at several, in the order given.
@@ -153,11 +167,9 @@ class TimedLayer:
         if self.touched is not None and distribution is None:
             return self.touched
         distribution = distribution or self.distribution
-        counts = {"balanced": routing.most_experts_touched, "uniform": routing.experts_touched,
-                  "power law": routing.experts_touched}
-        if distribution not in counts:
-            raise ValueError(f"distribution must be one of {', '.join(counts)}, got {distribution!r}")
-        return counts[distribution](self.num_experts, self.top_k, self.num_tokens)
+        if distribution not in ROUTINGS:
+            raise ValueError(f"distribution must be one of {', '.join(ROUTINGS)}, got {distribution!r}")
+        return ROUTINGS[distribution](self.num_experts, self.top_k, self.num_tokens)
 
     def limits(self, touched: ArrayLike | None = None) -> tuple[Numbers, Numbers]:
         """(seconds to read, seconds to compute) of each batch, at the layer's `peaks` [n].
@@ -262,7 +274,9 @@ def layers(**chosen: Any) -> list[TimedLayer]:
     >>> print(*(layer.model for layer in found))
     deepseek-v3 mixtral-8x7b qwen3-30b-a3b qwen3-235b-a22b
     """
+    slugs = {"device": DEVICES.slug, "model": CATALOG.slug}
     allowed = {key: value if isinstance(value, tuple) else (value,) for key, value in chosen.items()}
+    allowed |= {key: tuple(slug(of) for of in allowed[key]) for key, slug in slugs.items() if key in allowed}
     found = [of for of in _all() if all(getattr(of, key, None) in values for key, values in allowed.items())]
     if not found:
         raise ValueError(f"no timed layer has {', '.join(f'{key} = {value!r}' for key, value in chosen.items())}")
@@ -334,7 +348,7 @@ def constants(framework: str) -> tuple[float, float]:
     31 us, 0.87
     """
     known = [layer for layer in layers(distribution="balanced", device=("h100", "h200"), model=FITTED_ON)
-             if layer.framework.split()[0] == framework.split()[0]]
+             if layer.framework.split()[0].lower() == str(framework).partition(" ")[0].lower()]
     if not known:
         raise ValueError(f"framework must be TRT-LLM, SGLang or vLLM, got {framework!r}")
     return fit(known)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 from os import PathLike
@@ -112,6 +112,9 @@ class MoEModel:
         None: not known. Then every question about a cache or about tokens in it raises ValueError.
     state_bytes_per_sequence : float
         Fixed state of layers without a growing cache.
+    recurrent : bool
+        Whether that state is another one after every token, and so written back. False: it holds the last tokens, of
+        which a step replaces one.
     released_weight_bytes : float or dict
         Bytes per weight as published, scales included: one number, or one per part and a "default".
     notes : str
@@ -136,6 +139,7 @@ class MoEModel:
     copied: tuple[tuple[str, int], ...] = ()
     caches: tuple[Cache, ...] | None
     state_bytes_per_sequence: float = 0
+    recurrent: bool = True
     released_weight_bytes: float | dict[str, float]
     released_precision: str
     notes: str = ""
@@ -224,6 +228,15 @@ class MoEModel:
             return "windows" if self.caches else "none"
         return "MLA" if key_is_value else {1: "MQA", self.num_heads: "MHA"}.get(self.num_kv_heads, "GQA")
 
+    @property
+    def recurrent_bytes_per_sequence(self) -> float:
+        """The part of the state that a step writes back: all of it, or none.
+
+        >>> print(*(CATALOG[slug].recurrent_bytes_per_sequence for slug in ("qwen3.6-35b-a3b", "deepseek-v4-flash")))
+        64389120 0
+        """
+        return self.state_bytes_per_sequence if self.recurrent else 0
+
     def kv_bytes_per_token(self, kv_bytes: float = 2, *, beyond_windows: bool = False) -> float:
         """Bytes of cache that one more token takes, all layers; index keys and fixed state left out.
 
@@ -269,7 +282,7 @@ class MoEModel:
         return self._over_caches(start, lambda c, begin: c.chunk_flops(begin, tokens))
 
     def _over_caches(self, context, per_layer):
-        context = require("context", context, 0)
+        context = 1.0 * require("context", context, 0)  # products of counts can pass what an integer holds
         caches = self.known_caches() if np.any(context) else self.caches or ()  # no token, nothing kept
         return sum((cache.num_layers * per_layer(cache, context) for cache in caches), 0 * context)
 
@@ -401,7 +414,7 @@ def _catalog():
     return catalog
 
 
-CATALOG = Names("model", _catalog(), ALIASES)  # slug to MoEModel, forgiving about how a name is written
+CATALOG: Names[MoEModel] = Names("model", _catalog(), ALIASES)  # slug to MoEModel
 
 
 def find_model(model: MoEModel | str) -> MoEModel:
@@ -415,8 +428,16 @@ def find_model(model: MoEModel | str) -> MoEModel:
     >>> print(find_model("DeepSeek-R1").name)
     DeepSeek-V3
     """
-    if isinstance(model, MoEModel):
-        return model
-    if isinstance(model, str):
-        return CATALOG[model]
-    raise ValueError(f"model must be a MoEModel or a name of CATALOG, got {model!r:.90}")
+    return CATALOG.find(model, MoEModel)
+
+
+def find_models(models: Iterable[MoEModel | str]) -> list[MoEModel]:
+    """Several models or names as records; errors as `find_model`, and for none at all.
+
+    >>> print(*(model.name for model in find_models(["jamba", CATALOG["olmoe"]])))
+    Jamba v0.1 OLMoE-1B-7B
+    """
+    found = [find_model(model) for model in (models if isinstance(models, Iterable) else [models])]
+    if not found:
+        raise ValueError("model must be a MoEModel or several, got none")
+    return found

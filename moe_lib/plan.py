@@ -22,6 +22,8 @@ from .models import MoEModel, find_model
 from .roofline import step_time
 from .steps import bytes_per_weight, decode_step
 
+MOST = 1 << 20  # sequences of a step, or tokens of prompts at once: beyond it nothing changes but the time to plan
+
 
 class Row(NamedTuple):
     """One layout of a plan.
@@ -41,7 +43,7 @@ class Row(NamedTuple):
         Seconds per output token and to the first one; at batch 1 where batch is 0.
     tokens_per_s_per_user, tokens_per_s_per_gpu : float
     prefill_tokens_per_s_per_gpu : float
-        Of GPUs that do nothing but prompts.
+        Of GPUs that do nothing but prompts, as many at once as fit, at most 2^20 tokens.
     cost_per_million_tokens : float
         Output tokens, in the currency of the price; nan without one. Their prompts are paid for where `output` is
         given, and left out where it is not.
@@ -65,12 +67,14 @@ class Row(NamedTuple):
     def __repr__(self):
         return f"Row({self.layout}: {self.said()})"
 
-    def said(self) -> str:
-        """Its numbers in a line, or why it has none."""
+    def said(self, tpot: float = np.inf) -> str:
+        """Its numbers in a line, or why it has none, such as that its steps take longer than tpot."""
         if self.problems:
             return f"illegal, {self.problems[0]}"
         if not self.fits:
-            return f"does not fit, sequences at most: {number(self.max_sequences)}"
+            return f"does not fit, sequences at most: {self.max_sequences:,.0f}"
+        if self.batch == 0 or self.tpot > tpot:
+            return f"too slow, {number(self.tpot, 's')} a token at batch {max(self.batch, 1):,}"
         return (f"batch {self.batch:,}, {number(self.tpot, 's')} a token, "
                 f"{number(self.tokens_per_s_per_gpu)} tokens/s a GPU")
 
@@ -78,9 +82,12 @@ class Row(NamedTuple):
 class Plan(list):
     """Rows, best first: a list that prints its best row, and all of them as a table in a cell."""
 
+    def __init__(self, rows: Iterable[Row], tpot: float = np.inf):
+        super().__init__(rows)
+        self.tpot = tpot  # the target
+
     def __repr__(self):
-        best = f"best {self[0]!r}" if self and self[0].fits and not self[0].problems else "none that is legal and fits"
-        return f"Plan(layouts: {len(self)}, {best})"
+        return f"Plan(layouts: {len(self)}, best {self[0].layout}: {self[0].said(self.tpot)})" if self else "Plan(none)"
 
     def _repr_html_(self):
         """A line for each layout; money only where there is a price, and it says what is paid for."""
@@ -93,10 +100,11 @@ class Plan(list):
                    "tokens/s a user", "tokens/s a GPU", *money.values(), "remark"]
 
         def texts(row):
-            if row.problems or not row.fits:
-                return [row.layout, *[""] * (len(columns) - 2), row.said()]
+            said = row.said(self.tpot)
+            if not said.startswith("batch"):
+                return [row.layout, *[""] * (len(columns) - 2), said]
             cost = [number(getattr(row, name)) for name in money]
-            return [row.layout, number(row.max_sequences), number(row.batch),
+            return [row.layout, f"{row.max_sequences:,.0f}", f"{row.batch:,}",
                     *(number(seconds, "s") for seconds in (row.tpot, row.ttft)),
                     *(number(rate) for rate in (row.tokens_per_s_per_user, row.tokens_per_s_per_gpu)), *cost, ""]
 
@@ -122,7 +130,7 @@ def plan(model: MoEModel | str, device: Device | str, num_gpus: int, *, context:
     context : int
         Tokens of each sequence, prompt included, when a step is timed.
     batch : int, optional
-        Sequences in a step. None: the most that fit and meet tpot.
+        Sequences in a step. None: the most that fit and meet tpot, at most 2^20.
     usable_bytes : float, optional
         Of one GPU. None: `Device.usable_bytes`.
     weight_bytes, kv_bytes
@@ -169,6 +177,8 @@ def plan(model: MoEModel | str, device: Device | str, num_gpus: int, *, context:
     DP8+EP8 504 28.0 ms, 2,253 tokens/s a GPU
     """
     model, device = find_model(model), find_device(device)
+    if network is not None and link is None:
+        raise ValueError("network must come with a link within the nodes")
     usable = device.usable_bytes if usable_bytes is None else require("usable_bytes", usable_bytes, 0, one=True)
     context = whole_number("context", context, 0)
     target = np.inf if tpot is None else require("tpot", tpot, ABOVE_ZERO, one=True)
@@ -194,13 +204,15 @@ def plan(model: MoEModel | str, device: Device | str, num_gpus: int, *, context:
         most = layout_sequences(model, layout, usable, weight_bytes=weight_bytes, context=context, kv_bytes=kv_bytes)
         chosen = _most_within(step_seconds, target, most) if batch is None else batch
         each, at_once = step_seconds(max(chosen, 1)), layout.attention_dp
-        rate, prefill_rate = chosen / each / num_gpus, at_once * prompt / prompt_seconds(at_once) / num_gpus
+        room = np.floor(most / at_once)  # of short prompts many share a read of the weights
+        prompts = at_once * int(np.clip(room, 1, max(MOST // prompt, 1)))
+        rate, prefill_rate = chosen / each / num_gpus, prompts * prompt / prompt_seconds(prompts) / num_gpus
         return Row(layout, found, bool(0 < most >= max(chosen, 1)), chosen,
                    float(most), float(each), float(prompt_seconds(1)), float(1 / each), float(rate),
                    float(prefill_rate), *_costs(prompt, output, prefill_rate, rate, price))
 
     rows = [row(layout) for layout in layouts(model, num_gpus)]
-    return Plan(sorted(rows, key=lambda row: (bool(row.problems), not row.fits, *_best_first(row))))
+    return Plan(sorted(rows, key=lambda row: (bool(row.problems), not row.fits, *_best_first(row))), target)
 
 
 def _best_first(row):
@@ -226,6 +238,10 @@ class Line(NamedTuple):
     problems: list[str]
     batch: Numbers
     tpot: Numbers
+
+    def __repr__(self):
+        why = f"illegal, {self.problems[0]}" if self.problems else f"{number(self.tpot, 's')} a token"
+        return f"Line({self.layout}: batch {number(self.batch)}, {why})"
 
     @property
     def tokens_per_s_per_user(self) -> Numbers:
@@ -299,6 +315,7 @@ def best_point(lines: Iterable[Line], tpot: float) -> Line | None:
     >>> print(point.layout, point.batch, f"{point.tokens_per_s_per_gpu:.0f} tokens/s a GPU")
     TP2xDP4+EP8 81 508 tokens/s a GPU
     """
+    tpot = require("tpot", tpot, ABOVE_ZERO, one=True)
     in_time = [(line, np.searchsorted(line.tpot, tpot, "right")) for line in lines if not line.problems]
     points = [line._replace(batch=np.asarray(line.batch)[n - 1], tpot=np.asarray(line.tpot)[n - 1])
               for line, n in in_time if n]
@@ -344,7 +361,7 @@ def time_per_token(model: MoEModel | str, batch: ArrayLike, layout: Layout | str
     """
     model, layout, device = find_model(model), find_layout(layout), find_device(device)
     exchange = 0 if link is None else link_time(
-        model, batch, layout, link, network=network, gpus_per_node=gpus_per_node)
+        model, batch, layout, link, network=network, gpus_per_node=gpus_per_node, in_switch=None)
     step = rank_step(model, batch, layout, weight_bytes=weight_bytes, context=context, kv_bytes=kv_bytes)
     return _seconds(step, device, dtype or implied_dtype(model, device, weight_bytes), overhead, exchange)
 
@@ -412,7 +429,7 @@ def implied_dtype(model: MoEModel | str, device: Device | str, weight_bytes: Wei
     return device.arithmetic(bytes_per_weight(model, weight_bytes)[largest])
 
 
-def _most_within(step_seconds, target, most, limit=1 << 20):
+def _most_within(step_seconds, target, most, limit=MOST):
     """Largest whole batch up to `most` (and `limit`) whose step takes at most `target` seconds; 0 if none does."""
     low, high = 0, int(min(most, limit)) + 1
     if high > 1 and step_seconds(high - 1) <= target:

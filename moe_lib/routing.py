@@ -508,7 +508,7 @@ def _choose_by_inclusion(rng, rows, num_experts, top_k, inclusion, groups, kept)
 def _systematic(rng, inclusion, count):
     """`count` distinct items a row of inclusion [n, m], each with its chance: systematic sampling in random order."""
     order = rng.permuted(np.broadcast_to(np.arange(inclusion.shape[1]), inclusion.shape), axis=1)
-    mass = np.cumsum(np.take_along_axis(inclusion, order, axis=1), axis=1)
+    mass = np.cumsum(1.0 * np.take_along_axis(inclusion, order, axis=1), axis=1)
     mass *= count / mass[:, -1:]
     mass[:, -1] = count
     counter = np.floor(mass + rng.random((len(mass), 1)))  # an item is chosen where this counter steps up

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ._arguments import Numbers, WeightBytes, require
 from .hardware import Device, find_device
-from .models import MoEModel, find_model
+from .models import MoEModel, find_model, find_models
 from .roofline import compute_time, step_time
 from .routing import independent_tokens
 from .steps import decode_step
@@ -74,7 +74,7 @@ def speculation_gain(model: MoEModel | str | Sequence[MoEModel | str], batch: Ar
     settings: dict[str, Any] = {"weight_bytes": weight_bytes, "context": context, "kv_bytes": kv_bytes}
     if not isinstance(model, (MoEModel, str)):
         several = [speculation_gain(one, batch, acceptance, device, draft=draft, dtype=dtype, copy=copy, **settings)
-                   for one in model]
+                   for one in find_models(model)]
         return np.stack(several)
     model, device = find_model(model), find_device(device)
     plain, run = decode_step(model, batch, **settings), require("draft", draft, 0) + 1

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from ._arguments import Numbers, WeightBytes, require, whole_number
 from ._show import number, table
-from .models import MoEModel, find_model
+from .models import MoEModel, find_model, find_models
 from .routing import coverage, coverage_of, tokens_per_expert, top_k_of
 
 
@@ -52,16 +52,19 @@ class Step:
     flops: Numbers
 
     def __repr__(self):
-        return f"Step({', '.join(f'{text} {label}' for label, text in self._shown().items())})"
+        shape = f"shape {np.shape(self.flops)}: " if np.ndim(self.flops) else ""
+        return f"Step({shape}{', '.join(f'{text} {label}' for label, text in self._shown().items())})"
 
     def _repr_html_(self):
-        return table("Step", self._shown())
+        shape = f", shape {np.shape(self.flops)}" if np.ndim(self.flops) else ""
+        return table(f"Step{shape}", self._shown())
 
     def _shown(self):
         """{what: its number, or range over several steps}."""
         written = self.kv_bytes_written + self.state_bytes_written
         experts = {"experts touched": f"{number(self.experts_touched)} of {number(self.num_experts)}"}
-        return {**({"shape": np.shape(self.flops)} if np.ndim(self.flops) else {}), "tokens": number(self.batch),
+        tokens = "token" if np.all(np.equal(self.batch, 1)) else "tokens"
+        return {tokens: number(self.batch),
                 **(experts if np.any(np.greater(self.num_experts, 1)) else {}), "read": number(self.bytes_read, "B"),
                 **({"written": number(written, "B")} if np.any(written) else {}),
                 "computed": number(self.flops, "FLOP"), "FLOP/byte": number(self.intensity)}
@@ -90,10 +93,7 @@ class Step:
     @property
     def bytes_moved(self) -> Numbers:
         """Bytes read, and cache and state bytes written: what the memory's bandwidth is shared by."""
-        moved = self.bytes_read
-        moved += self.kv_bytes_written  # in place: the sum above is new, and a million points more cost time
-        moved += self.state_bytes_written
-        return moved
+        return self.bytes_read + self.kv_bytes_written + self.state_bytes_written
 
     @property
     def intensity(self) -> Numbers:
@@ -150,7 +150,7 @@ def decode_step(model: MoEModel | str | Sequence[MoEModel | str], batch: ArrayLi
     share = coverage(E, k, batch) if inclusion is None else _share_of(inclusion, model, batch)
     always, routed = weights_read(model, weight_bytes)
     cached, state, attention = _context_of(model, context, kv_bytes)
-    written = batch * state if model.state_bytes_per_sequence else 0.0
+    written = batch * state if model.recurrent_bytes_per_sequence else 0.0
     return _step(
         written, batch=batch, num_experts=E, top_k=k, share_touched=share, weight_bytes_read=always + routed * share,
         kv_bytes_read=batch * (cached + state),
@@ -159,10 +159,7 @@ def decode_step(model: MoEModel | str | Sequence[MoEModel | str], batch: ArrayLi
 
 def _stacked(models, *arguments, **settings):
     """Steps of several models, a leading axis for the model."""
-    models = list(models) if np.iterable(models) else [models]
-    if not models:
-        raise ValueError("model must be a MoEModel or several, got none")
-    steps = [decode_step(each, *arguments, **settings) for each in models]
+    steps = [decode_step(each, *arguments, **settings) for each in find_models(models)]
     each = {field.name: [np.broadcast_to(getattr(step, field.name), np.shape(step.flops)) for step in steps]
             for field in fields(Step)}
     return Step(**{name: np.stack(values) for name, values in each.items()})
@@ -231,9 +228,10 @@ def prefill(model: MoEModel | str, tokens: int, *, chunk: int | None = None, seq
     per_token = model.chunk_attention_flops(start, length)
     if not all_logits:
         per_token = per_token - 2 * _head_params(model) * (length - 1)
-    written = sequences * model.kv_bytes_per_sequence(length, kv_bytes)
-    left_behind = np.full_like(written, sequences * model.state_bytes_per_sequence)
-    return replace(step, kv_bytes_read=sequences * (cached + state), kv_bytes_written=written,
+    state_left = model.recurrent_bytes_per_sequence
+    written = model.kv_bytes_per_sequence(length, kv_bytes) + model.state_bytes_per_sequence - state_left
+    left_behind = np.full_like(written, sequences * state_left)
+    return replace(step, kv_bytes_read=sequences * (cached + state), kv_bytes_written=sequences * written,
                    state_bytes_written=left_behind, flops=step.flops + sequences * per_token)
 
 
@@ -298,7 +296,7 @@ def resident_bytes(model: MoEModel | str, *, weight_bytes: WeightBytes = None, c
     >>> print(f"{resident_bytes(CATALOG['deepseek-v3'], weight_bytes=2) / 1e9:,.0f} GB")
     1,342 GB
     """
-    model, sequences = find_model(model), require("sequences", sequences, 0)
+    model, sequences = find_model(model), 1.0 * require("sequences", sequences, 0)
     cache = model.kv_bytes_per_sequence(context, kv_bytes) + model.state_bytes_per_sequence
     return sum(part_bytes(model, weight_bytes).values()) + sequences * cache
 
@@ -385,6 +383,7 @@ def parts_read(model: MoEModel | str, share_touched: float, weight_bytes: Weight
     73.3 GB, 0 of the embedding
     """
     model, sizes = find_model(model), part_bytes(model, weight_bytes)
+    share_touched = require("share_touched", share_touched, 0, 1, one=True)
     looked_up = 0.0 if not model.tied_embeddings else sizes["embedding"]  # else a row for each token
     return sizes | {"routed_experts": sizes["routed_experts"] * share_touched, "embedding": looked_up}
 

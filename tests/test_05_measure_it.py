@@ -321,3 +321,21 @@ def test_misses_are_told_as_a_percentage_or_a_factor():
     rows = charts.missed_by({"near": np.array([0.9, 1.1]), "far": np.array([4.0, 4.0])}).to_dict()
     table = next(layer["data"]["values"] for layer in rows["layer"] if len(layer["data"]["values"]) == 2)
     assert [row["off"] for row in table] == ["off by 10 %", "off by 4.0 times"]
+
+
+@pytest.mark.parametrize(("fields", "message"), [
+    ({"num_experts": 0}, "num_experts must be"), ({"top_k": 9}, "top_k must be whole and within 1..8"),
+    ({"weight_bytes": 0}, "weight_bytes must be above 0"), ({"device": "h20O"}, "is not a known device; did you mean"),
+    ({"distribution": "chance"}, "distribution must be one of balanced, uniform, power law"),
+])
+def test_a_timed_layer_is_checked_when_it_is_made(fields, message):
+    right = {"num_experts": 8, "top_k": 2, "d_model": 64, "d_expert": 64, "weight_bytes": 2, "num_tokens": [1],
+             "latency_s": [1e-3]}
+    with pytest.raises(ValueError, match=message):
+        measured.TimedLayer(**right | fields)
+    assert "1 time, 1 token)" in repr(measured.TimedLayer(**right))
+
+
+def test_timed_layers_are_found_by_names_in_any_case():
+    assert measured.layers(device="H200", model="DeepSeek-V3") == measured.layers(device="h200", model="deepseek-v3")
+    assert measured.constants("trt-llm") == measured.constants("TRT-LLM")

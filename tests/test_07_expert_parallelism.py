@@ -84,16 +84,17 @@ def test_no_measured_all_reduce_beats_its_bytes_and_a_short_one_waits_for_latenc
         assert 0.75e-3 < 122 * took[1] < 2.2e-3  # V3 split eight ways, one sequence: 7 us by bytes
 
 
-def test_measured_half_batches_gain_less_and_lose_more_than_their_bound():
+def test_measured_half_batches_gain_less_and_lose_more_than_the_ratio_of_bounds_predicts():
     run, spread = records.shipped("half_batches")[0].data, Layout.parse("DP72+EP72")
     def sends(batch):
         return link_time(V3, batch, spread, LINKS["nvlink4"], network=LINKS["ib-ndr"], once="expert",
                          physical_experts=run["physical_experts"])
     whole, halves = two_batch_times(V3, 72 * np.array([32, 64, 256]), spread, DEVICES["h100"], "fp8", sends,
                                     context=run["context"], weight_bytes=1)
-    bound = halves / whole
-    assert np.round(bound, 2).tolist() == [1.10, 0.81, 0.72] and run["sequences_a_gpu"] == [32, 256]
-    assert (1 / (1 + np.array(run["gain"])) > bound[[0, 2]]).all() and max(run["gain"]) == 0.255  # 35 % is of prompts
+    predicted = halves / whole
+    assert np.round(predicted, 2).tolist() == [1.10, 0.81, 0.72] and run["sequences_a_gpu"] == [32, 256]
+    assert max(run["gain"]) == 0.255  # 35 % is of prompts
+    assert (1 / (1 + np.array(run["gain"])) > predicted[[0, 2]]).all()
 
 
 @pytest.mark.parametrize("name", ["all_reduce", "all_to_all", "half_batches", "production"])
@@ -173,7 +174,7 @@ def test_curves_and_ends_of_the_page_are_steps_of_a_gpu(page):
         setting = {"weight_bytes": 1, "context": int(context)}
         fits = layout_sequences(CATALOG[model], layout, device.usable_bytes, **setting)
         work = 1e3 * step_time(rank_step(CATALOG[model], row["batch"], layout, **setting), device, "fp8").lower
-        sent = 1e3 * link_time(CATALOG[model], row["batch"], layout, link, network=LINKS["ib-ndr"])
+        sent = 1e3 * link_time(CATALOG[model], row["batch"], layout, link, network=LINKS["ib-ndr"], in_switch=None)
         assert row["ms"] + row["open"] == pytest.approx([*np.maximum(work, sent), *(work + sent)], rel=1e-4)
         assert end["key"] == row["key"] and end["batch"] == row["batch"][-1] == min(fits, 65536)
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moe_lib._arguments import require
+from moe_lib._arguments import ABOVE_ZERO, require
 
 finite = st.floats(-1e12, 1e12)
 
@@ -65,3 +65,10 @@ def test_infinity_is_named_and_narrow_integers_are_widened():
 
 def test_an_empty_array_holds_nothing_wrong():
     require("x", np.array([]), 0, 1)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_a_narrow_zero_is_not_above_zero(kind):
+    for zero in kind(0), np.array([1, 0], kind):
+        with pytest.raises(ValueError, match="^x must be above 0, got 0"):
+            require("x", zero, ABOVE_ZERO)

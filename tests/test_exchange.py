@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -15,14 +17,10 @@ from moe_lib.exchange import (
 from moe_lib.hardware import DEVICES, LINKS
 from moe_lib.layouts import (
     Layout,
-    layout_sequences,
     layouts,
     linear_placement,
     problems,
-    rank_prefill,
-    rank_resident_bytes,
     rank_step,
-    round_robin_placement,
 )
 from moe_lib.models import CATALOG, from_counts
 from moe_lib.roofline import step_time
@@ -179,14 +177,6 @@ def test_half_batches_halve_the_time_of_much_computing_and_as_much_sending():
 
 
 @pytest.mark.parametrize(("call", "message"), [
-    (lambda: layouts(V3, 1.5), "num_gpus must be whole and at least 1, got 1.5"),
-    (lambda: problems(V3, DP8, weight_block=0), "weight_block must be whole and at least 1, got 0"),
-    (lambda: problems(V3, DP8, gpus_per_node="8"), "gpus_per_node must be one number"),
-    (lambda: rank_resident_bytes(V3, DP8, sequences=-1), "sequences must be at least 0, got -1"),
-    (lambda: layout_sequences(V3, DP8, -1), "usable_bytes must be at least 0, got -1"),
-    (lambda: rank_step(V3, -1, DP8), "batch must be at least 0, got -1"),
-    (lambda: rank_prefill(V3, 0, DP8), "tokens must be whole and at least 1, got 0"),
-    (lambda: rank_prefill(V3, 9, DP8, sequences=1.5), "sequences must be whole and at least 1, got 1.5"),
     (lambda: gpus_touched_per_token(256, 8, 7), "num_gpus must divide num_experts = 256, got 7"),
     (lambda: gpus_touched_per_token(256, 257, 8), r"top_k must be within 1..256, got 257"),
     (lambda: gpus_touched_per_token(256, 8, 8, group_limit=3), "group_limit must be two numbers"),
@@ -204,9 +194,22 @@ def test_half_batches_halve_the_time_of_much_computing_and_as_much_sending():
      "a tensor-parallel group must lie within"),
     (lambda: link_time(V3, 64, DP8, NVLINK, gpus_per_node=None), "gpus_per_node must be one number"),
     (lambda: link_time(from_counts("plate", 671e9, 37e9, 256, 8), 64, DP8, NVLINK), "d_model must be at least 1"),
-    (lambda: linear_placement(8, 3), "num_gpus must divide num_experts = 8, got 3"),
-    (lambda: round_robin_placement(None, 3), "num_experts must be one number"),
 ])
 def test_bad_input_names_the_argument_and_its_range(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_the_lesser_way_to_add_up_is_taken_where_the_switch_can_add():
+    for layout in "TP2", "TP4", "TP8":
+        ways = [link_time(V3, 256, layout, NVLINK, in_switch=way) for way in (False, True)]
+        assert link_time(V3, 256, layout, NVLINK, in_switch=None) == min(ways)
+        assert link_time(V3, 256, layout, "nvlink3", in_switch=None) == link_time(V3, 256, layout, "nvlink3")
+
+
+def test_split_shared_experts_are_added_up_beside_spread_routed_ones():
+    bare = dataclasses.replace(V3, num_shared_experts=0)
+    for layout, rounds in (("TP4xDP2+EP8", 58), ("DP8+EP8", 0), ("TP8", 0)):
+        more = link_time(V3, 256, layout, NVLINK) - link_time(bare, 256, layout, NVLINK)
+        sums = rounds * all_reduce_bytes(7168, 128, 4) / NVLINK.bytes_per_s
+        assert more == pytest.approx(sums, abs=1e-12)

@@ -234,3 +234,26 @@ def test_the_state_of_a_hybrid_is_divided_over_its_group_where_its_few_heads_are
     assert here.state_bytes_written == state / 8 and here.kv_bytes_read == cached / 2 + state / 8
     held = [rank_resident_bytes(hybrid, tp8, context=4096, sequences=count) for count in (0, 64)]
     assert np.diff(held) == pytest.approx(here.kv_bytes_read)
+
+
+def test_a_window_lies_whole_on_every_gpu_that_shares_its_one_head():
+    v4 = CATALOG["deepseek-v4-flash"]
+    held = np.diff([rank_resident_bytes(v4, TP8, context=8192, sequences=count) for count in (0, 1)])
+    assert held == pytest.approx(v4.kv_bytes_per_sequence(8192) + v4.state_bytes_per_sequence)
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: layouts(V3, 1.5), "num_gpus must be whole and at least 1, got 1.5"),
+    (lambda: problems(V3, DP8, weight_block=0), "weight_block must be whole and at least 1, got 0"),
+    (lambda: problems(V3, DP8, gpus_per_node="8"), "gpus_per_node must be one number"),
+    (lambda: rank_resident_bytes(V3, DP8, sequences=-1), "sequences must be at least 0, got -1"),
+    (lambda: layout_sequences(V3, DP8, -1), "usable_bytes must be at least 0, got -1"),
+    (lambda: rank_step(V3, -1, DP8), "batch must be at least 0, got -1"),
+    (lambda: rank_prefill(V3, 0, DP8), "tokens must be whole and at least 1, got 0"),
+    (lambda: rank_prefill(V3, 9, DP8, sequences=1.5), "sequences must be whole and at least 1, got 1.5"),
+    (lambda: linear_placement(8, 3), "num_gpus must divide num_experts = 8, got 3"),
+    (lambda: round_robin_placement(None, 3), "num_experts must be one number"),
+])
+def test_bad_input_names_the_argument_and_its_range(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -2,8 +2,9 @@ import pickle
 
 import pytest
 
+from moe_lib._names import Names
 from moe_lib.hardware import DEVICES, LINKS, find_device, find_link
-from moe_lib.models import CATALOG, find_model
+from moe_lib.models import CATALOG, dense_twin, find_model, from_counts
 from moe_lib.roofline import ridge_point, step_time
 from moe_lib.steps import decode_step, resident_bytes
 
@@ -17,11 +18,11 @@ def test_a_record_is_found_by_its_slug_and_its_own_name_in_any_case(names):
             assert names[said] is record and said in names and names.get(said) is record
 
 
-@every_collection
-def test_no_two_records_answer_to_one_name(names):
-    assert len(names._slugs.keys() - {"deepseekr1"}) == len(
-        {key for slug, record in names.items() for key in (slug, record.name)
-         for key in ["".join(filter(str.isalnum, key.lower()))]})
+def test_two_records_of_one_name_are_refused():
+    one, other = (from_counts(name, 671e9, 37e9, 256, 8) for name in ("One", "one"))
+    with pytest.raises(ValueError, match="'One' would be the name of two"):
+        Names("model", {"a": one, "b": other})
+    assert Names("model", {"one": one, "two": dense_twin(other)})["ONE"] is one  # its slug and its own name
 
 
 @pytest.mark.parametrize(("names", "said", "message"), [
@@ -46,13 +47,20 @@ def test_formulas_take_names_in_place_of_records():
 
 
 @pytest.mark.parametrize(("find", "given", "message"), [
-    (find_model, 5, "model must be a MoEModel or a name of CATALOG, got 5"),
-    (find_device, CATALOG["jamba"], "device must be a Device or a name of one, got"),
-    (find_link, None, "link must be a Link or a name of one, got None"),
+    (find_model, 5, "model must be a MoEModel or the name of one, got 5"),
+    (find_device, CATALOG["jamba"], "device must be a Device or the name of one, got"),
+    (find_link, None, "link must be a Link or the name of one, got None"),
 ])
 def test_what_is_neither_record_nor_name_is_refused(find, given, message):
     with pytest.raises(ValueError, match=message):
         find(given)
+
+
+def test_a_record_that_is_added_is_found_like_the_others():
+    mine = Names("model", CATALOG) | {}
+    mine = Names("model", mine | {"my-model": from_counts("My Own Model", 671e9, 37e9, 256, 8)})
+    mine["second"] = from_counts("The Second", 671e9, 37e9, 256, 8)
+    assert mine["my own model"] is mine["MY_MODEL"] and mine["the second"] is mine["second"]
 
 
 def test_a_collection_survives_a_copy():

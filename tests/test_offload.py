@@ -160,7 +160,7 @@ def test_a_dense_model_has_no_slots():
     (lambda: token_time(V3, 64e9, wasted=-1), "wasted must be at least 0, got -1"),
     (lambda: token_time(V3, 64e9, overlap="1"), "overlap must be a number or an array of numbers, got '1'"),
     (lambda: token_time(V3, 64e9, overlap=None), "overlap must be a number or an array of numbers, got None"),
-    *((lambda call=call: call(671, 1, 1), "model must be a MoEModel or a name of CATALOG, got 671") for call in (
+    *((lambda call=call: call(671, 1, 1), "model must be a MoEModel or the name of one, got 671") for call in (
         lambda model, *_: token_time(model, 64e9), host_time, lambda model, *_: missed_bytes(model),
         lambda model, *_: expert_bytes(model), lambda model, *_: expert_slots(model, 1e12))),
 ])

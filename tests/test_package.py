@@ -52,6 +52,7 @@ SHOWN = {
     "layout": moe.Layout(attention_dp=8, expert_parallel=8), "bounds": moe.step_time(moe.decode_step(V3, 64), H200),
     "bounds of several": moe.step_time(moe.decode_step(V3, np.arange(3)), H200),
     "plan": moe.plan(V3, H200, 8, context=8192), "row": moe.plan(V3, H200, 8, context=8192)[0],
+    "points": moe.plan.frontier(V3, H200, 8, context=8192)[0], "work": moe.balance.rank_work([0.5] * 4, range(4), 2, 8),
     "ratio": moe.moe_or_dense(V3, "llama-3.1-70b", H200, 8, 64), "record": moe.records.shipped("production")[0],
     "placement": moe.balance([[3, 1]], 2, 2), "layer": moe.measured.layers()[0],
 }  # fmt: skip

@@ -406,3 +406,9 @@ def test_no_formula_warns_at_its_limits():
         for function in (coverage, experts_touched_std, tokens_per_touched_expert, busiest_load):
             function([1, 8, 8, 256], [1, 8, 1, 8], [[0], [1], [65536]])
         batch_for_coverage([0, 1], [[8], [256]], 8)
+
+
+def test_whole_chances_are_chances():
+    for chances in [1, 1, 0, 0], np.array([1, 1, 0, 0], np.int32):
+        chosen = sample_routing(np.random.default_rng(0), 5, 4, 2, inclusion=chances)
+        assert np.sort(chosen, axis=1).tolist() == [[0, 1]] * 5

@@ -409,7 +409,7 @@ def test_a_window_keeps_what_a_chunk_reads_and_writes_small():
 
 @pytest.mark.parametrize("question", [context_of_equal_flops, bytes_per_weight, resident_bytes])
 def test_what_is_no_model_is_named(question):
-    with pytest.raises(ValueError, match="model must be a MoEModel or a name of CATALOG, got 671"):
+    with pytest.raises(ValueError, match="model must be a MoEModel or the name of one, got 671"):
         question(671)
 
 
@@ -450,3 +450,23 @@ def test_at_the_equal_context_cache_and_weights_take_the_same_bytes(model, batch
 @every_model
 def test_at_the_equal_context_attention_and_weights_take_the_same_flop(model):
     assert model.attention_flops(context_of_equal_flops(model)) == pytest.approx(2 * model.active_params_read)
+
+
+def test_a_window_of_last_tokens_is_no_state_to_write_back():
+    v4, qwen = CATALOG["deepseek-v4-flash"], CATALOG["qwen3.6-35b-a3b"]
+    window, recurrent = (decode_step(model, 64, context=8192) for model in (v4, qwen))
+    assert window.state_bytes_written == 0 < recurrent.state_bytes_written
+    assert window.kv_bytes_read == 64 * (v4.kv_bytes_read(8192) + v4.state_bytes_per_sequence)
+
+
+def test_sizes_beyond_64_bits_are_no_smaller_for_it():
+    for ones, others in ((10**9, 10**6), (1e9, 1e6)), ((2**62, 2**40), (2.0**62, 2.0**40)):
+        for question in (lambda a, b: resident_bytes(V3, context=a, sequences=b),
+                         lambda a, b: decode_step(V3, b, context=a).bytes_read):
+            assert question(*ones) == question(*others) > 0
+
+
+@pytest.mark.parametrize("model", [None, 5, True, [None], b"deepseek-v3"])
+def test_what_is_no_model_is_refused_by_a_step_in_a_sentence(model):
+    with pytest.raises(ValueError, match="model must be a MoEModel or the name of one, got"):
+        decode_step(model, 1)

@@ -1,11 +1,14 @@
 """Types: every public function of a formula module says what it takes and returns, and `make lint` checks it."""
 
+import ast
 import inspect
 import tomllib
 
 import pytest
 from conftest import ROOT
 from test_reference import reference
+
+import moe_lib
 
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
 
@@ -34,3 +37,9 @@ def test_the_type_checker_reads_every_formula_module_and_the_package_hands_its_t
     assert {f"moe_lib/{name}.py" for name in reference.FORMULAS} <= set(SETTINGS["mypy"]["files"])
     assert (ROOT / "moe_lib" / "py.typed").is_file()
     assert "py.typed" in SETTINGS["setuptools"]["package-data"]["moe_lib"]
+
+
+def test_a_type_checker_sees_the_names_at_hand():
+    stub = (ROOT / "moe_lib" / "__init__.pyi").read_text(encoding="utf-8")
+    seen = {alias.name for node in ast.parse(stub).body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert set(moe_lib._HOME) <= seen <= {*moe_lib._HOME, *moe_lib._HOMES}

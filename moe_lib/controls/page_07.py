@@ -68,7 +68,8 @@ def parallel(config=None):
         device, within = SPREAD_ON[setup]
         spread = layout(gpus, attention, experts)
         step = rank_step(models[model], batch, spread, weight_bytes=1, context=context)
-        link = link_time(models[model], batch, spread, LINKS[within], network=LINKS["ib-ndr"])
+        link = link_time(models[model], batch, spread, LINKS[within], network=LINKS["ib-ndr"],
+                         in_switch=None)
         alone, hidden = (step_time(step, DEVICES[device], DEVICES[device].arithmetic(1), link_time=each).lower
                          for each in (0, link))
         return hidden, alone + link, link
