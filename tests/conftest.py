@@ -178,6 +178,9 @@ def lab_server(home):
     folders = {"JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "JUPYTER_RUNTIME_DIR": "run"}
     folders |= {"JUPYTERLAB_WORKSPACES_DIR": "workspaces", "JUPYTERLAB_SETTINGS_DIR": "settings"}
     env = os.environ | {name: str(home / folder) for name, folder in folders.items()}
+    documents = home / "settings" / "@jupyterlab" / "docmanager-extension"
+    documents.mkdir(parents=True)
+    (documents / "plugin.jupyterlab-settings").write_text('{"autosave": false}')  # what a test runs is not saved
     flags = "LAB_FLAGS=--no-browser --allow-root --ServerApp.port=0 --IdentityProvider.token="
     command = ["make", "-C", ROOT, "lab", f"VENV={sys.prefix}", f"--assume-old={sys.prefix}/installed", flags]
     with open(home / "log", "w") as log:

@@ -119,18 +119,6 @@ def test_a_phone_opens_pages_and_headings_from_the_bar_and_words_found_fit_it(si
         page.keyboard.press("Escape")
 
 
-def test_the_first_use_of_a_glossary_word_on_a_page_links_to_it_and_says_what_it_means(site):
-    glossary = BeautifulSoup((site / "book" / "glossary.html").read_text(), "html.parser")
-    for name in page_names():
-        article = BeautifulSoup((site / f"{name}.html").read_text(), "html.parser").article
-        links = [word.parent for word in article.select("a > .std-term") if not word.find_parent(class_="glossary")]
-        for link in links:
-            assert glossary.find(id=link["href"].partition("#")[2]) and link["title"], link
-            assert not link.find_parent(["h1", "h2", "h3", "code", "pre"]), link
-    page = BeautifulSoup((site / "notebooks" / "02_coverage.html").read_text(), "html.parser").article
-    assert [link["href"] for link in page.select("a:has(> .std-term)")].count("../book/glossary.html#term-touched") == 1
-
-
 def test_the_foot_of_a_page_states_version_and_last_change(site):
     foot = BeautifulSoup((site / "notebooks" / "02_coverage.html").read_text(), "html.parser").select_one(".moe-facts")
     said = subprocess.run(["git", "log", "-1", "--format=%cs", "--", "notebooks/02_coverage.ipynb"], cwd=ROOT,
@@ -181,14 +169,6 @@ def test_what_is_no_repository_on_github_is_refused(repository, checkout, wrong)
 
 def _addresses(path):
     return [link.get("href", "") for link in BeautifulSoup(path.read_text(), "html.parser").select("a")]
-
-
-def test_without_a_repository_no_page_links_to_one(site):
-    if yaml.safe_load((ROOT / "_config.yml").read_text())["repository"]["url"]:
-        pytest.skip("this checkout has a repository")
-    for name in page_names():
-        frame = BeautifulSoup((site / f"{name}.html").read_text(), "html.parser")
-        assert not frame.select(".moe-actions a[href^=http], .moe-facts a, .bd-sidebar-primary a[href^=http]"), name
 
 
 @pytest.fixture

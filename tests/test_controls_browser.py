@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from browsing import watched_page
 from conftest import ROOT
 
 
@@ -96,19 +97,21 @@ def test_a_prediction_shows_its_answer_only_after_a_number(site, page):
     assert page.faults == []
 
 
-@pytest.fixture
-def wall(lab_url, page):
-    """The first control of notebook 02, live in JupyterLab after all cells ran."""
+@pytest.fixture(scope="module")
+def wall(lab_url, browser):
+    """The first control of notebook 02, live in JupyterLab after all cells ran; opened once."""
+    page = watched_page(browser)
     address = lab_url.replace("00_workshop", "02_coverage")
     page.goto(address + ("&" if "?" in address else "?") + "reset")
-    page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
-    page.get_by_text("(ipykernel) | Idle").wait_for(timeout=60_000)  # before that, running asks which kernel
+    page.locator(".jp-Notebook .jp-Cell").first.wait_for()
+    page.get_by_text("(ipykernel) | Idle").wait_for()  # before that, running asks which kernel
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_text("Run All Cells", exact=True).click()
     control = page.locator(".jp-OutputArea .widget-vbox:has(.moe-tiles):has(svg)").first
-    control.wait_for(timeout=90_000)
+    control.wait_for()
     control.scroll_into_view_if_needed()
-    return control
+    yield control
+    page.close()
 
 
 def wait_for_change(control, part, text, was):
@@ -116,8 +119,8 @@ def wait_for_change(control, part, text, was):
     control.page.wait_for_function(changed, arg=[control.element_handle(), text, part, was])
 
 
-@pytest.mark.timeout(240)
-def test_in_jupyterlab_a_dragged_slider_changes_the_figure_and_the_readout(wall, page):
+def test_in_jupyterlab_a_dragged_slider_changes_the_figure_and_the_readout(wall):
+    page = wall.page
     before = wall.locator(".moe-tiles").inner_text(), wall.locator("svg").inner_html()
     box = wall.locator(".noUi-handle").first.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
@@ -129,14 +132,14 @@ def test_in_jupyterlab_a_dragged_slider_changes_the_figure_and_the_readout(wall,
     assert not [fault for fault in page.faults if "external" in fault]
 
 
-@pytest.mark.timeout(240)
-def test_in_jupyterlab_a_typed_number_stays_and_readouts_stand_below_their_labels(wall, page):
+def test_in_jupyterlab_a_typed_number_stays_and_readouts_stand_below_their_labels(wall):
     before = wall.locator(".moe-tiles").inner_text()
     field = wall.locator("input[type=number]").first
     field.fill("100")
     field.press("Enter")
     wait_for_change(wall, ".moe-tiles", "innerText", before)
-    page.wait_for_timeout(500)  # the slider moves to its nearest step
+    wall.get_by_role("button", name="Show the numbers").click()
+    wall.locator("table").first.wait_for()  # Python has heard by now, too, that the slider moved to its nearest step
     assert field.input_value() == "100"
     boxes = [part.bounding_box() for part in wall.locator(".moe-tiles :is(dt, dd)").all()]
     assert all(a["y"] + a["height"] <= b["y"] + 1 for a, b in zip(boxes[::2], boxes[1::2], strict=True))

@@ -4,15 +4,19 @@ A page is opened once for all tests of it. They run in the order in which they s
 """
 
 import pytest
+import yaml
 from browsing import comes_true, resize, undrawn, watched_page
-from conftest import page_names
+from conftest import ROOT, page_names
 from weight import LANDING_BYTES, PAGE_BYTES, loaded, weights
 
 COLOUR_RULES = ("color-contrast", "link-in-text-block")  # what the theme changes
-# Words of code in their colours, strokes of drawings and formulas: alike everywhere, and four fifths of all elements.
+# Words of code in their colours, strokes of drawings and formulas, rows of numbers, the list of all pages: alike
+# everywhere, and four fifths of all elements.
 WHOLE_PAGES = ("notebooks/02_coverage", "book/api/routing")
 LIGHTEN = """document.querySelectorAll(".highlight pre, dt.sig, .moe-plot svg, mjx-math")
-             .forEach(el => { el.textContent = el.textContent; })"""
+               .forEach(el => { el.textContent = el.textContent; });
+             document.querySelectorAll(".moe-numbers tr, .bd-sidebar-primary li:not(.current)")
+               .forEach(el => el.matches(":nth-child(n + 4)") && el.remove())"""
 WIDTH = "document.documentElement.scrollWidth"
 every_page = pytest.mark.parametrize("visit", [*page_names(), "genindex", "search"], indirect=True)
 
@@ -90,10 +94,10 @@ CUT = """[...document.querySelectorAll(".moe-plot:has(svg)")].flatMap((plot) => 
 @every_page
 def test_no_text_of_a_figure_is_cut_at_the_width_of_a_phone_a_tablet_or_a_small_window(visit):
     cut = {}
-    for width in (1024, 600, 390):
+    for width in (1024, 600, 390) if visit.locator(".moe-chart").count() else ():
         resize(visit, width)
         cut[width] = visit.evaluate(CUT)
-    assert cut == {1024: [], 600: [], 390: []}
+    assert {width: texts for width, texts in cut.items() if texts} == {}
 
 
 @every_page
@@ -107,11 +111,32 @@ def test_a_page_is_no_wider_than_a_phone_and_neither_is_unfolded_code_of_the_ref
         visit.evaluate(OPEN, False)
 
 
+LINKED_WORDS = """[...document.querySelectorAll("article a:has(> .std-term):not(.glossary *)")].map((link) =>
+  [link.getAttribute("href"), link.title, Boolean(link.closest("h1, h2, h3, code, pre"))])"""
+
+
+@every_page
+def test_the_first_use_of_a_glossary_word_on_a_page_links_to_it_and_says_what_it_means(visit, site):
+    explained = (site / "book" / "glossary.html").read_text(encoding="utf-8")
+    links = visit.evaluate(LINKED_WORDS)
+    for address, meaning, misplaced in links:
+        assert f'id="{address.partition("#")[2]}"' in explained and meaning and not misplaced, address
+    once = [address for address, *_ in links].count("../book/glossary.html#term-touched")
+    assert once == 1 or visit.name != "notebooks/02_coverage"
+
+
+@every_page
+def test_without_a_repository_no_page_links_to_one(visit):
+    if yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["repository"]["url"]:
+        pytest.skip("this checkout has a repository")
+    links = ".moe-actions a[href^=http], .moe-facts a, .bd-sidebar-primary a[href^=http]"
+    assert visit.locator(links).all_inner_texts() == []
+
+
 # What a chart has shown since: its drawing and its readouts after every change.
 STATES = """chart => {
   const shown = () => chart.querySelector(".moe-plot svg").innerHTML + (chart.querySelector("dl")?.innerText ?? "");
   chart.states = new Set([shown()]);
-  chart.watch?.disconnect();
   chart.watch = new MutationObserver(() => chart.states.add(shown()));
   chart.watch.observe(chart, { subtree: true, childList: true, attributes: true, characterData: true });
 }"""
@@ -129,6 +154,7 @@ def test_on_a_phone_the_arrow_keys_move_every_input_and_its_figure(visit):
                 visit.keyboard.press(key)
             moved = comes_true(visit, "chart => chart.states.size > 1", chart.element_handle())
             still += [] if moved else [box.inner_text()]
+            chart.evaluate("chart => chart.watch.disconnect()")
     assert still == [] and visit.evaluate(WIDTH) <= 390
 
 
