@@ -37,10 +37,11 @@ def read(page, path):
 
 
 def comes_true(page, condition, arg=None):
-    """Whether something of a page, in JavaScript, becomes true within all patience."""
+    """Whether something of a page, in JavaScript, becomes true. A page that let us wait in vain once gets a second."""
     try:
         return bool(page.wait_for_function(condition, arg=arg))
     except Late:
+        page.set_default_timeout(1000)
         return False
 
 
@@ -54,4 +55,5 @@ def resize(page, width, height=900):
     """Make the window of a page as wide as that, and its charts with it."""
     page.set_viewport_size({"width": width, "height": height})
     page.wait_for_function(f"innerWidth === {width}")
-    assert undrawn(page) == []
+    late = undrawn(page)
+    assert not late, f"not drawn anew for {width} px: {late}"
