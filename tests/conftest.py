@@ -42,10 +42,13 @@ def pytest_collection_modifyitems(items):
             item.add_marker("slow")
         if "browser" in uses:
             item.add_marker("browser")
-    order = [item for item in items if "site" in _fixtures(item)][:1]
-    for wanted in ({"graded"}, set(), {"site"}):
-        order += [item for item in items if item not in order and _fixtures(item) & {"graded", "site"} == wanted]
-    items[:] = order
+    first = next((item for item in items if "site" in _fixtures(item)), None)
+
+    def turn(item):
+        uses = _fixtures(item)
+        return 0 if item is first else 3 if "site" in uses else 1 if "graded" in uses else 2
+
+    items.sort(key=turn)
 
 
 def _fixtures(item):
