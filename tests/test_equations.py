@@ -7,7 +7,7 @@ from conftest import ROOT
 from page_rules import cells
 from test_reference import equations
 
-NOTEBOOKS = sorted((ROOT / "notebooks").rglob("*.ipynb"))
+NOTEBOOKS = [path for folder in ("", "homework") for path in sorted((ROOT / "notebooks" / folder).glob("*.ipynb"))]
 TEXTS = {path: "\n".join(cell.source for cell in cells(path, "markdown")) for path in NOTEBOOKS}
 TEXTS |= {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "book").rglob("*.md"))}
 CODE = [path for folder in ("moe_lib", "moe_homework") for path in sorted((ROOT / folder).rglob("*.py"))]
