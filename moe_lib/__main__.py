@@ -8,6 +8,7 @@ import sys
 import textwrap
 
 from ._arguments import ABOVE_ZERO, require
+from ._show import counted
 from .hardware import DEVICES, GPUS_PER_NODE, LINKS, USABLE_SHARE, devices_needed
 from .layouts import layouts, problems, rank_resident_bytes
 from .models import CATALOG, from_config
@@ -94,10 +95,6 @@ def _row(label, value, decimals=0, unit="", remark=""):
     return f"  {label:26}{value:19,.{decimals}f} {unit:10} {remark}".rstrip()
 
 
-def _count(number, thing):
-    return f"{number:,.0f} {thing}{'' if number == 1 else 's'}"
-
-
 def _report(options):
     name, batch, gpus = options.model, BATCH if options.batch is None else options.batch, options.gpus
     require("--gpus and --batch", [gpus, batch], 1)
@@ -110,7 +107,7 @@ def _report(options):
     dtype = options.dtype or (implied if implied in device.peak_flops_per_s else None)  # None: no peak is published
     step = decode_step(model, batch, weight_bytes=weight_bytes, **cache)
     yield from _facts(model, options.weight_bits)
-    tokens = _count(options.context, "token")
+    tokens = counted(options.context, "token")
     yield f"\nOne decode step, batch {batch:,}, {tokens} cached per sequence (1 GB = 1e9 bytes)"
     yield from _step(model, step)
     yield f"\nTime of that step on {gpus} x {device.name}: published peaks, an even split, no communication"
@@ -135,10 +132,10 @@ def _report(options):
 
 
 def _facts(model, weight_bits):
-    experts = f"{model.num_experts} routed in {_count(model.num_moe_layers, 'layer')}, {model.top_k} a token"
+    experts = f"{model.num_experts} routed in {counted(model.num_moe_layers, 'layer')}, {model.top_k} a token"
     experts = f"{experts}, {model.num_shared_experts} shared" if model.num_moe_layers else "none: a dense model"
     weights = f"{weight_bits} bits" if weight_bits else f"as released: {model.released_precision}"
-    yield f"{model.name}: family {model.family}, {_count(model.num_layers, 'layer')}"
+    yield f"{model.name}: family {model.family}, {counted(model.num_layers, 'layer')}"
     for label, text in dict(experts=experts, weights=weights, source=model.source, notes=model.notes or "none").items():
         yield textwrap.fill(f"  {label:9}{text}", 110, subsequent_indent=" " * 11, break_on_hyphens=False)
     yield "\nParameters"
@@ -245,21 +242,21 @@ def _layouts(model, device, options, settings):
 
 def _cost(options):
     """What the columns of costs count."""
-    prompt, output = options.prompt or max(options.context, 1), _count(options.output, "output token")
+    prompt, output = options.prompt or max(options.context, 1), counted(options.output, "output token")
     yield f"  Cost: a request of {prompt:,} prompt and {output} (--output), and 1e6 output tokens with their prompts;"
     yield f"  {'from these times' if options.overhead else 'at least'}, where prompts and steps take turns."
 
 
 def _verdict(model, rows, options):
     """A sentence where no layout has numbers."""
-    sequences = "a sequence" if options.batch is None else _count(options.batch, "sequence")
+    sequences = "a sequence" if options.batch is None else counted(options.batch, "sequence")
     legal = [row for row in rows if not row.problems]
     if not legal:
         rules = {"weight_block": options.weight_block, "gpus_per_node": GPUS_PER_NODE if options.link else None}
         nearest = sorted(range(1, 2 * options.gpus), key=lambda gpus: abs(gpus - options.gpus))
         able = (gpus for gpus in nearest if not all(problems(model, of, **rules) for of in layouts(model, gpus)))
         near = sorted(itertools.islice(able, 2))
-        yield f"  No layout over {_count(options.gpus, 'GPU')} is legal; try {' or '.join(map(str, near))}."
+        yield f"  No layout over {counted(options.gpus, 'GPU')} is legal; try {' or '.join(map(str, near))}."
     elif not any(row.fits for row in legal):
         yield f"  No layout holds the weights and {sequences}."
     elif options.tpot_ms and not any(row.fits and row.tpot <= options.tpot_ms / 1e3 for row in legal):
@@ -271,7 +268,7 @@ def _numbers(row, target, too_large):
     if row.max_sequences == 0:
         return f"  {too_large}"
     if not row.fits:
-        return f"  no more than {_count(row.max_sequences, 'sequence')} {'fits' if row.max_sequences == 1 else 'fit'}"
+        return f"  no more than {counted(row.max_sequences, 'sequence')} {'fits' if row.max_sequences == 1 else 'fit'}"
     if target is not None and row.tpot > target:
         return f"  a step of batch {max(row.batch, 1):,} takes {row.tpot * 1e3:,.2f} ms"
     cost, request = row.cost_per_million_tokens, row.cost_per_request

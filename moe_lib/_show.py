@@ -24,14 +24,13 @@ def number(value, unit=""):
     return f"{float(f'{amount:.4g}'):,.15g} {prefix}{unit}".rstrip()
 
 
-def counted(value, noun):
-    """A number, or a range, and what it counts.
+def counted(count, noun):
+    """A whole count and what is counted, one or many.
 
-    >>> print(counted(1, "token"), "|", counted([1, 64], "token"))
-    1 token | 1 to 64 tokens
+    >>> print(counted(1, "token"), "|", counted(16384, "token"))
+    1 token | 16,384 tokens
     """
-    text = number(value)
-    return f"{text} {noun}{'' if text == '1' else 's'}"
+    return f"{count:,.0f} {noun}{'' if count == 1 else 's'}"
 
 
 def table(title, facts):

@@ -400,8 +400,8 @@ def _record(*, parts, caches, copied=None, **facts):
 def _catalog():
     """Published models: configurations counted by `from_config`, then those that are known by their parts."""
     folder = resources.files(__package__) / "data"
-    table = (folder / "models.csv").read_text(encoding="utf-8")
-    rows = {row["slug"]: row for row in csv.DictReader(table.splitlines())}
+    published = (folder / "models.csv").read_text(encoding="utf-8").splitlines()
+    rows = {row["slug"]: row for row in csv.DictReader(published)}
     by_parts = json.loads((folder / "models_by_parts.json").read_text(encoding="utf-8"))
     catalog = {}
     for slug, row in rows.items():

@@ -67,16 +67,20 @@ class Row(NamedTuple):
     def __repr__(self):
         return f"Row({self.layout}: {self.said()})"
 
-    def said(self, tpot: float = np.inf) -> str:
-        """Its numbers in a line, or why it has none, such as that its steps take longer than tpot."""
+    def why_not(self, tpot: float = np.inf) -> str:
+        """Why it has no numbers, such as that its steps take longer than tpot; empty if it has."""
         if self.problems:
             return f"illegal, {self.problems[0]}"
         if not self.fits:
             return f"does not fit, sequences at most: {self.max_sequences:,.0f}"
         if self.batch == 0 or self.tpot > tpot:
             return f"too slow, {number(self.tpot, 's')} a token at batch {max(self.batch, 1):,}"
-        return (f"batch {self.batch:,}, {number(self.tpot, 's')} a token, "
-                f"{number(self.tokens_per_s_per_gpu)} tokens/s a GPU")
+        return ""
+
+    def said(self, tpot: float = np.inf) -> str:
+        """Its numbers in a line, or `why_not`."""
+        return self.why_not(tpot) or (f"batch {self.batch:,}, {number(self.tpot, 's')} a token, "
+                                      f"{number(self.tokens_per_s_per_gpu)} tokens/s a GPU")
 
 
 class Plan(list):
@@ -100,9 +104,8 @@ class Plan(list):
                    "tokens/s a user", "tokens/s a GPU", *money.values(), "remark"]
 
         def texts(row):
-            said = row.said(self.tpot)
-            if not said.startswith("batch"):
-                return [row.layout, *[""] * (len(columns) - 2), said]
+            if reason := row.why_not(self.tpot):
+                return [row.layout, *[""] * (len(columns) - 2), reason]
             cost = [number(getattr(row, name)) for name in money]
             return [row.layout, f"{row.max_sequences:,.0f}", f"{row.batch:,}",
                     *(number(seconds, "s") for seconds in (row.tpot, row.ttft)),

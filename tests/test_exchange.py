@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from test_layouts import DP8, H200, LLAMA, NETWORK, NVLINK, TP8, V3, decode_seconds, spreads
 
 from moe_lib.exchange import (
     all_reduce_bytes,
@@ -14,31 +15,13 @@ from moe_lib.exchange import (
     link_time,
     two_batch_times,
 )
-from moe_lib.hardware import DEVICES, LINKS
 from moe_lib.layouts import (
     Layout,
-    layouts,
     linear_placement,
     problems,
-    rank_step,
 )
-from moe_lib.models import CATALOG, from_counts
-from moe_lib.roofline import step_time
+from moe_lib.models import from_counts
 from moe_lib.routing import sample_routing
-
-V3, QWEN, LLAMA = (CATALOG[slug] for slug in ("deepseek-v3", "qwen3-235b-a22b", "llama-3.1-70b"))
-H200, NVLINK, NETWORK = DEVICES["h200"], LINKS["nvlink4"], LINKS["ib-ndr"]
-TP8, DP8 = Layout.parse("TP8"), Layout.parse("DP8+EP8")
-models = st.sampled_from(list(CATALOG.values()))
-spreads = st.tuples(models, st.integers(1, 16)).flatmap(
-    lambda case: st.tuples(st.just(case[0]), st.sampled_from(layouts(*case))))
-
-
-def decode_seconds(layout, batch, context=4096):
-    return step_time(rank_step(V3, batch, layout, weight_bytes=1, context=context), H200, "fp8").lower
-
-
-# what travels
 
 
 def test_a_token_reaches_5295_thousandths_of_eight_gpus():
