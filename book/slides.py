@@ -27,7 +27,7 @@ NOTES = re.compile(r"notes (\d+(?:\.\d+)?) min:(.*)", re.DOTALL)
 ON_SLIDE = {"slide", "slide-more", "fragment"}
 MARK = re.compile(r"cell\b.*|(?:slide|slide-more|slide-end|fragment)(?: *: *(?P<title>.+))?")
 PAGE_ONLY = ".headerlink, .copybtn, details.hide, .solution, .moe-computed, .moe-library"
-SCRIPTS = re.compile(r"mathjax|vega-embed|moe-chart|moe-predict", re.IGNORECASE)
+SCRIPTS = re.compile(r"mathjax|vega-embed|moe-table|moe-chart|moe-predict", re.IGNORECASE)
 
 
 @dataclass(slots=True, kw_only=True)

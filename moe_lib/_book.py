@@ -28,21 +28,19 @@ class OwnFaces(MimeRenderPlugin):
         return [nodes.raw(text=text, format="html", classes=["output"])]
 
 
-def short_name(description):
-    """The name of a figure in a few words: its description up to the first full stop, colon or semicolon.
-
-    >>> print(short_name("Rows computed, against the batch. Left, log-log, rows that carry a token."))
-    Rows computed, against the batch
-    """
-    return re.split(r"[.:;](?:\s|$)", description, maxsplit=1)[0]
-
-
 def _chart(spec, place):
-    name, words = f"chart-{place}", spec.get("description", "")
-    label, words = html.escape(short_name(words)), html.escape(words)
+    told = spec.get("usermeta", {})
+    spec.pop("title", None) if told.get("finding") else None  # JupyterLab's; a page has a heading of its own
+    name = f"fig-{told.get('name', 'figure')}@{place}"  # book/_ext/figure_numbers.py makes it short
+    first = re.split(r"[.:;](?:\s|$)", spec.get("description", ""), maxsplit=1)[0]
+    said = {part: html.escape(told.get(part) or instead) for part, instead in (
+        ("finding", first), ("drawing", ""), ("source", ""), ("sentence", ""))}
     spec = json.dumps(spec, separators=(",", ":")).replace("<", "\\u003c")
-    words = f"<noscript><p>A figure, drawn by a script: {words}</p></noscript>"
-    return (f'<div class="moe-chart" id="{name}" role="figure" aria-label="{label}">{words}</div>\n'
+    return (f'<figure class="moe-figure moe-chart" id="{name}" aria-labelledby="{name}-finding">\n'
+            f'<p class="moe-finding" id="{name}-finding">{said["finding"]}</p>\n'
+            f'<noscript><p>A script draws this figure. {said["sentence"]}</p></noscript>\n'
+            f'<figcaption><span class="moe-drawing">{said["drawing"]}</span> '
+            f'<span class="moe-source">{said["source"]}</span></figcaption></figure>\n'
             f'<script type="application/json" data-chart="{name}">{spec}</script>')
 
 

@@ -16,7 +16,8 @@ from myst_nb.sphinx_ import NbMetadataCollector
 from sphinx.util import logging
 
 OWN_FILES = {  # what a page must show for files of ours to be loaded
-    'class="moe-chart"': ("vendor/vega-embed.js", "moe-chart.js", "controls.css", "moe-chart.css"),
+    'moe-chart" id="': ("vendor/vega-embed.js", "moe-table.js", "moe-chart.js"),
+    'class="moe-figure': ("controls.css", "moe-chart.css"),
     'class="moe-predict"': ("moe-predict.js",),
 }
 FILES_OF = OWN_FILES | {  # and files of the theme and of extensions

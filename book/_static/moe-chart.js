@@ -4,10 +4,12 @@
 // Below a chart its numbers are a table and a file, read off the drawn figure when a reader opens them.
 (() => {
   "use strict";
+  const { layersOf, drawnRows, tableOf, written, csvOf, isText, placesOf, wordsAt } = window.moeTable;
   const NARROW = 560; // px; side-by-side views stack below this
   const AXIS = 78; // px that an axis with its title takes beside a view in a row
   const MOST_ROWS = 200; // of a table; the file has them all
-  const QUIET = 700; // ms without a change before readouts are announced
+  const NEAR = 44; // px from the pointer to what it points at
+  const PART = /\{([^{}]+)\}/g; // of a sentence
 
   const make = (parent, tag, attributes = {}, text = "") => {
     const node = parent.appendChild(document.createElement(tag));
@@ -68,126 +70,53 @@
     return () => { clearTimeout(waiting); waiting = setTimeout(act, wait); };
   };
 
-  // The rows behind each drawn mark, by the name that Vega-Lite gave the mark.
-  const drawnRows = (mark, found = {}) => {
-    if (mark.marktype === "group") mark.items.forEach((item) => item.items.forEach((child) => drawnRows(child, found)));
-    else if (mark.role === "mark") (found[mark.name] ??= []).push(...mark.items.map(({ datum }) => datum));
-    return found;
+  const save = (el, name, href) => {
+    const link = make(el, "a", { href, download: name });
+    link.click();
+    link.remove();
+    if (href.startsWith("blob:")) setTimeout(() => URL.revokeObjectURL(href), 10000);
   };
 
-  // Views with one mark each: its channels, the start of its name, and the view of a row or column that it lies in.
-  const layersOf = (spec, name = "", place = { title: "" }, shared = {}) => {
-    const encoding = { ...shared, ...spec.encoding };
-    const below = (kind, index) => `${name && `${name}_`}${kind}_${index}`;
-    if (spec.layer) return spec.layer.flatMap((layer, i) => layersOf(layer, below("layer", i), place, encoding));
-    const views = spec.hconcat ?? spec.vconcat ?? spec.concat;
-    if (views) return views.flatMap((view, i) => layersOf(view, below("concat", i), { title: [view.title?.text ?? view.title ?? ""].flat().join(" ") }));
-    return [{ name, place, encoding, mark: spec.mark.type ?? spec.mark }];
+  // The drawing with its title and source, dark on white, for a slide or a letter of one's own.
+  const pictureOf = async (el, spec) => {
+    const text = (selector) => el.querySelector(selector)?.textContent ?? "";
+    const wrapped = (words, width) => words.match(new RegExp(`.{1,${width}}(?:\\s|$)`, "g"))?.map((line) => line.trim()) ?? [];
+    const title = { text: wrapped(text(".moe-finding"), 70), subtitle: wrapped(text("figcaption"), 105), fontSize: 17, subtitleFontSize: 11, fontWeight: "bold", offset: 14 };
+    const ink = JSON.parse(JSON.stringify({ ...spec, title, background: "white", padding: 14 }).replaceAll("currentColor", "#1B242E"));
+    const holder = make(el, "div", { hidden: "" });
+    const { view } = await vegaEmbed(holder, ink, { mode: "vega-lite", actions: false, renderer: "none" });
+    holder.remove();
+    return view;
   };
 
-  const isText = (value) => typeof value === "string";
-  const heading = (words) => (words === "label" ? "Name" : words[0].toUpperCase() + words.slice(1).replaceAll("_", " "));
-
-  // Columns of one layer: the channels that carry a value, an axis as place from and place to where a mark has two ends.
-  const columnsOf = ({ encoding, mark }) => {
-    const shown = encoding.tooltip ? [encoding.tooltip].flat().map((def) => ["", def]) : Object.entries(encoding);
-    return shown.filter(([channel, def]) => def?.field && channel !== "order" && channel !== "text").map(([channel, def]) => {
-      const axis = /^[xy]/.test(channel) ? channel[0] : "";
-      const range = channel.endsWith("2") ? ", to" : encoding[`${channel}2`]?.field && mark !== "rule" ? ", from" : "";
-      const onPaper = axis && (encoding[axis]?.axis === null || encoding[axis]?.scale === null); // a place, not a value
-      return { key: axis ? axis + range : def.field, field: def.field, title: [def.axis?.description ?? def.title ?? def.legend?.title ?? ""].flat().join(" "), axis, range, onPaper, format: def.axis?.format };
-    });
-  };
-
-  // What one view shows now: headings, and rows without repetition. Words beside a mark become a note on its row.
-  const tableOf = (layers, rowsOf) => {
-    const hasLine = layers.some(({ mark }) => mark === "line");
-    const isBackground = ({ mark, encoding }) => (mark === "area" && hasLine) || (mark === "rect" && !encoding.color);
-    const all = layers.filter((layer) => !isBackground(layer)).map((layer) => ({ ...layer, columns: columnsOf(layer), rows: rowsOf(layer.name) }));
-    const marks = all.filter(({ mark }) => mark !== "text");
-    const isName = (field) => marks.some(({ rows }) => rows.some((row) => isText(row[field])));
-    const titles = {}; // an axis is named by one layer and used by all
-    const columns = [];
-    for (const { columns: own } of all) for (const column of own) if (column.title) titles[column.axis || column.field] ??= column.title;
-    for (const { columns: own, rows } of marks) {
-      for (const column of rows.length ? own : []) {
-        const known = columns.some(({ key }) => key === column.key);
-        const speaks = column.axis ? !column.onPaper : column.title; // a name always does
-        if (!known && (speaks || isName(column.field))) columns.push(column);
-      }
-    }
-    const rank = ({ axis, field }) => (isName(field) ? "" : axis || "z"); // names, then x, then y, then the rest
-    columns.sort((a, b) => rank(a).localeCompare(rank(b)));
-    const headings = columns.map(({ field, axis, range }) => heading(titles[axis || field] ?? field) + range);
-    const lines = [];
-    const known = new Set();
-    for (const { columns: own, rows, mark } of marks) {
-      for (const row of rows) {
-        const cells = columns.map(({ key }) => row[own.find((column) => column.key === key)?.field] ?? "");
-        if (mark === "rule" && rank(columns[0] ?? {}) === "" && cells.every((cell) => cell === "" || !isText(cell))) cells[0] = "reference line";
-        const words = JSON.stringify(cells);
-        if (!known.has(words) && cells.some((cell) => cell !== "")) lines.push({ cells, row });
-        known.add(words);
-      }
-    }
-    const within = (a, b) => a !== b && a.every((cell, i) => cell === "" || cell === "reference line" || cell === b[i]);
-    const kept = lines.filter(({ cells }) => !cells.some((cell) => cell === "" || cell === "reference line") || !lines.some((other) => within(cells, other.cells)));
-    const notes = new Map();
-    for (const { encoding, columns: own, rows } of all.filter(({ mark }) => mark === "text")) {
-      const at = own.filter(({ axis }) => axis);
-      for (const row of rows) {
-        const note = `${row[encoding.text?.field] ?? ""}`.replaceAll("\n", " ");
-        if (!/\p{L}{2}/u.test(note) || kept.some(({ cells }) => cells.some((cell) => `${cell}`.includes(note)))) continue;
-        const isHere = ({ row: other, cells }) => at.every(({ key, field }) => {
-          const index = columns.findIndex((column) => column.key === key);
-          return (index < 0 ? other[field] : cells[index]) === row[field];
-        });
-        const here = kept.filter(isHere).slice(0, at.every(({ onPaper }) => onPaper) ? Infinity : 1); // a label of a whole row, or of a mark
-        if (at.length) here.forEach((line) => notes.set(line, [notes.get(line), note].filter(Boolean).join("; ")));
-      }
-    }
-    const formats = columns.map(({ format }) => format ?? "");
-    if (notes.size) headings.push("Note");
-    return { headings, formats, rows: kept.map((line) => (notes.size ? [...line.cells, notes.get(line) ?? ""] : line.cells)) };
-  };
-
-  // A number for reading: four digits, thousands separated, large ones with the prefix that the axis uses.
-  const written = (value, format = "") => {
-    if (typeof value !== "number") return `${value}`;
-    if (format.endsWith("%")) return `${written(100 * value)} %`;
-    const step = format.endsWith("s") && Math.abs(value) >= 1e6 ? Math.min(5, Math.floor(Math.log10(Math.abs(value)) / 3)) : 0;
-    if (value && Math.abs(value) < 1e-4) return value.toPrecision(3);
-    const short = (value / 1000 ** step).toLocaleString("en", Number.isInteger(value) && !step ? {} : { maximumSignificantDigits: 4 });
-    return step ? `${short} ${" kMGTP"[step]}` : short;
-  };
-
-  const csvOf = (tables) => {
-    const quoted = (cell) => (/[",\n]/.test(`${cell}`) ? `"${`${cell}`.replaceAll('"', '""')}"` : `${cell}`);
-    const parts = tables.map(({ headings, rows }) => [headings, ...rows].map((row) => row.map(quoted).join(",")).join("\n"));
-    return `${parts.join("\n\n")}\n`; // one table after the other, an empty line between
-  };
-
-  // A disclosure below a chart. `fill` writes it anew when it is open.
-  const addNumbers = (el, spec, tablesNow) => {
-    const number = 1 + [...document.querySelectorAll(".moe-chart")].indexOf(el);
-    const box = make(el, "details", { class: "moe-numbers" });
+  // Below a chart: its numbers, and ways to take it along. What is returned writes the table anew where it is open.
+  const addTakeAway = (el, spec, tablesNow, specNow, state) => {
+    const page = location.pathname.split("/").pop().replace(/\.html$/, "") || "page";
+    const file = (ending) => `${page}-${el.id.replace(/^fig-/, "")}.${ending}`;
+    const row = make(el, "div", { class: "moe-take" });
+    const box = make(row, "details", { class: "moe-numbers" });
     make(box, "summary", {}, "Show the numbers");
     const inside = make(box, "div");
-    const download = () => {
-      const file = URL.createObjectURL(new Blob([csvOf(tablesNow())], { type: "text/csv" }));
-      const page = location.pathname.split("/").pop().replace(/\.html$/, "") || "page";
-      const link = make(inside, "a", { href: file, download: `${page}-figure-${number}.csv` });
-      link.click();
-      link.remove();
-      setTimeout(() => URL.revokeObjectURL(file), 10000);
-    };
+    const said = make(row, "span", { role: "status" });
+    const button = (text, title, act) => make(row, "button", { type: "button", title }, text).addEventListener("click", act);
+    const blob = (text, type) => URL.createObjectURL(new Blob([text], { type }));
+    button("SVG", "Save the figure as a drawing", async () => save(row, file("svg"), blob(await (await pictureOf(el, specNow())).toSVG(), "image/svg+xml")));
+    button("PNG", "Save the figure as a picture", async () => save(row, file("png"), await (await pictureOf(el, specNow())).toImageURL("png", 2)));
+    button("CSV", "Save the numbers of the figure", () => save(row, file("csv"), blob(csvOf(tablesNow()), "text/csv")));
+    button("Link", "Copy an address that opens the figure as it stands", async () => {
+      history.replaceState(null, "", `#${el.id}${state() && `?${state()}`}`);
+      const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);
+      said.textContent = copied ? "Copied" : "It is in the address bar";
+      setTimeout(() => { said.textContent = ""; }, 4000);
+    });
+    row.append(box); // opened, the numbers take a line of their own
     const fill = () => {
       if (!box.open) return;
       const tables = tablesNow();
       inside.replaceChildren();
       make(inside, "p", { class: "moe-description" }, spec.description ?? "");
       tables.forEach(({ title, headings, formats, rows }, i) => {
-        const name = `Numbers of figure ${number}${tables.length > 1 ? `, part ${i + 1}` : ""}`;
+        const name = `Numbers of ${el.querySelector(".moe-no")?.textContent ?? el.id}${tables.length > 1 ? `, part ${i + 1}` : ""}`;
         const frame = make(inside, "div", { class: "moe-numbers-table", role: "region", tabindex: 0, "aria-label": name });
         const table = make(frame, "table");
         const many = rows.length > MOST_ROWS ? `The first ${MOST_ROWS} of ${rows.length.toLocaleString("en")} rows; the file has all.` : "";
@@ -202,69 +131,105 @@
           row.forEach((cell, column) => make(line, "td", numeric[column] ? { class: "moe-number" } : {}, written(cell, formats[column])));
         });
       });
-      if (!tables.length) return void make(inside, "p", {}, "A drawing: there are no numbers behind it.");
-      make(inside, "button", { type: "button" }, "Download CSV").addEventListener("click", download);
+      if (!tables.length) make(inside, "p", {}, "A drawing: there are no numbers behind it.");
     };
     box.addEventListener("toggle", fill);
     return fill;
   };
 
+  // The words of a page's answer tables for one setting. A part that has no answer says why for the whole sentence.
+  const speaker = ({ choices = [], readouts = [], says = [] }, chosen) => {
+    const answers = Object.fromEntries([...readouts, ...says].map((each) => [each.label, each]));
+    const labels = Object.fromEntries(choices.map((choice) => [choice.name, choice]));
+    const filled = (what) => {
+      if (labels[what]) return labels[what].labels[chosen[what]];
+      const { keys, values } = answers[what];
+      const text = keys.reduce((nested, key) => nested[chosen[key]], values);
+      if (!isText(text)) throw new RangeError(text.no);
+      return text.replace(PART, (_, part) => filled(part));
+    };
+    return (what) => {
+      try {
+        return filled(what);
+      } catch (refusal) {
+        if (refusal instanceof RangeError) return refusal.message;
+        throw refusal;
+      }
+    };
+  };
+
+  // The setting that an address asks of a figure: #fig-coverage?batch=64&skew=1.
+  const asked = (el, choices) => {
+    const [id, query] = decodeURIComponent(location.hash.slice(1)).split("?");
+    const wanted = new URLSearchParams(id === el.id ? query : "");
+    return choices.map(({ name, values }) => [name, values.findIndex((value) => `${value}` === wanted.get(name))]).filter(([, index]) => index >= 0);
+  };
+
   const start = async (el) => {
     const spec = JSON.parse(document.querySelector(`script[data-chart="${el.id}"]`).textContent);
-    el.replaceChildren(); // the words that stand in for the figure without scripts
-    const { choices = [], readouts = [] } = spec.usermeta ?? {};
-    const chosen = Object.fromEntries(choices.map(({ name, start }) => [name, start]));
+    const meta = spec.usermeta ?? {};
+    const { choices = [], readouts = [], says = [] } = meta;
+    const finding = el.querySelector(".moe-finding");
+    const caption = el.querySelector("figcaption");
+    el.querySelector("noscript")?.remove();
+    const add = (tag, attributes, text) => {
+      const node = make(el, tag, attributes, text);
+      caption.before(node);
+      return node;
+    };
+    const chosen = Object.fromEntries([...choices.map(({ name, start }) => [name, start]), ...asked(el, choices)]);
+    const say = speaker(meta, chosen);
     // Our inputs replace Vega's; a slider's parameter is the position, every other one the value.
     const signalOf = ({ name, kind }) => (kind === "menu" || kind === "radio" ? name : `${name}_step`);
     const valueOf = (choice) => (signalOf(choice) === choice.name ? choice.values[chosen[choice.name]] : chosen[choice.name]);
     let view;
     let recount = () => {}; // writes the table again, where it is open
 
-    const name = el.getAttribute("aria-label");
-    const words = (spec.description ?? "").replace(name, "").replace(/^[.:;]\s*/, ""); // the name says the rest
-    if (words) make(el, "p", { class: "moe-unseen", id: `${el.id}-words` }, words);
-    const form = choices.length ? make(el, "form", { class: "moe-inputs", autocomplete: "off" }) : null;
+    const words = spec.description ?? "";
+    if (words) add("p", { class: "moe-unseen", id: `${el.id}-words` }, words);
+    const plot = add("div", { class: "moe-plot" });
+    const form = choices.length ? add("form", { class: "moe-inputs", autocomplete: "off" }) : null;
     form?.addEventListener("submit", (event) => event.preventDefault());
-    const tiles = readouts.length ? make(el, "dl", { class: "moe-tiles" }) : null;
+    const sentence = says.length ? add("p", { class: "moe-sentence", role: "status" }) : null;
+    const tiles = readouts.length ? add("dl", { class: "moe-tiles" }) : null;
     const cells = readouts.map(({ label }) => {
       const tile = make(tiles, "div");
       make(tile, "dt", {}, label);
       return make(tile, "dd");
     });
-    // A move changes many tiles, and a drag is many moves: what changed is said once the reader pauses.
-    const said = readouts.length ? make(el, "p", { class: "moe-unseen", role: "status" }) : null;
-    let before;
-    const tell = afterwards(QUIET, () => {
-      said.textContent = readouts.map(({ label }, i) => (cells[i].textContent === before[i] ? "" : `${label}: ${cells[i].textContent}.`)).filter(Boolean).join(" ");
-      before = cells.map(({ textContent }) => textContent);
-    });
-    const settings = choices.length ? make(el, "p", { class: "moe-settings" }) : null; // in print, where inputs are not
+    const settings = choices.length ? add("p", { class: "moe-settings" }) : null; // in print, where inputs are not
     const inputs = {}; // by choice; greyed out where the value of another choice makes one meaningless
     const isIdle = ({ idle }) => choices.some(({ name, values }) => idle[name]?.includes(values[chosen[name]]));
+    const write = (node, text) => {
+      if (node.dataset.said === text) return;
+      node.dataset.said = text;
+      node.textContent = text;
+      node.innerHTML = node.innerHTML.replace(/(?<=[A-Z]\w*)\+(?=\w)/g, "+<wbr>") // TP8xDP8+TP8xEP8 may break there, 182 µs may not
+        .replace(/\d[\d.,]* (?:%|(?:[kMGTP]?i?B|[mµn]?s)\b)(?:\/s\b)?/g, '<span class="moe-keep">$&</span>');
+    };
     const read = () => {
-      readouts.forEach(({ keys, values }, i) => {
-        const text = keys.reduce((nested, key) => nested[chosen[key]], values);
-        if (cells[i].textContent === text) return;
-        cells[i].textContent = text;
-        cells[i].innerHTML = cells[i].innerHTML.replaceAll("+", "+<wbr>") // TP8xDP8+TP8xEP8 may break there, 182 µs may not
-          .replace(/\d[\d.,]* (?:%|(?:[kMGTP]?i?B|[mµn]?s)\b)(?:\/s\b)?/g, '<span class="moe-keep">$&</span>');
-      });
+      if (says.length) {
+        write(finding, say("finding"));
+        write(sentence, say("sentence"));
+      }
+      readouts.forEach(({ label }, i) => write(cells[i], say(label)));
       choices.forEach((choice) => { inputs[choice.name].disabled = isIdle(choice); });
       if (settings) settings.textContent = choices.filter((choice) => !isIdle(choice)).map(({ name, label, labels }) => `${label}: ${labels[chosen[name]]}`).join(", ");
+      plot.querySelector("[role=img]")?.setAttribute("aria-label", finding.textContent);
     };
-    choices.forEach((choice) => {
-      inputs[choice.name] = addInput(form, choice, `${el.id}-${choice.name}`, (index) => {
-        chosen[choice.name] = index;
-        read();
-        if (said) tell();
-        view?.signal(signalOf(choice), valueOf(choice)).runAsync().then(recount);
-      });
+    const choose = (choice, index) => {
+      chosen[choice.name] = index;
+      read();
+      view?.signal(signalOf(choice), valueOf(choice)).runAsync().then(() => { places = null; recount(); });
+    };
+    const sliders = choices.filter(({ kind }) => kind === "batch" || kind === "slider"); // first: directly below the plot
+    [...sliders, ...choices.filter((choice) => !sliders.includes(choice))].forEach((choice) => {
+      inputs[choice.name] = addInput(form, { ...choice, start: chosen[choice.name] }, `${el.id}-${choice.name}`, (index) => choose(choice, index));
     });
     read();
-    before = cells.map(({ textContent }) => textContent);
 
-    const plot = make(el, "div", { class: "moe-plot" });
     let drawnAt = 0;
+    let fittedNow; // what was drawn last, to be taken away
     const drawNow = async () => {
       const width = plot.clientWidth;
       if (!width || width === drawnAt) return;
@@ -283,32 +248,94 @@
       const edge = plot.querySelector("svg").getBoundingClientRect().right + 1;
       return [...plot.querySelectorAll(".role-legend-label text, .role-legend-title text")].some((text) => text.getBoundingClientRect().right > edge);
     };
+    const withChoices = (fitted) => {
+      const ours = Object.fromEntries(choices.map((choice) => [signalOf(choice), valueOf(choice)]));
+      return { ...fitted, params: (fitted.params ?? []).map((param) => (param.name in ours ? { name: param.name, value: ours[param.name] } : param)) };
+    };
     const drawWith = async (width, columns) => {
       const fitted = fit(spec, width);
       const legend = columns && { ...fitted.config?.legend, columns, ...(columns === 1 && { direction: "vertical" }) };
-      if (legend) fitted.config = { ...fitted.config, legend };
-      const ours = Object.fromEntries(choices.map((choice) => [signalOf(choice), valueOf(choice)]));
-      fitted.params = (fitted.params ?? []).map((param) => (param.name in ours ? { name: param.name, value: ours[param.name] } : param));
-      fitted.config = { ...fitted.config, aria: false, mark: { ...fitted.config?.mark, aria: false } }; // one picture with a name and a table, not a thousand named marks
+      fitted.config = { ...fitted.config, ...(legend && { legend }), mark: { ...fitted.config?.mark, tooltip: false } }; // we show our own
       delete fitted.$schema; // the file says version 5 for JupyterLab's sake; it is valid in both
+      fittedNow = fitted;
+      places = null;
       view?.finalize();
-      ({ view } = await vegaEmbed(plot, fitted, { mode: "vega-lite", actions: false, renderer: "svg" }));
+      ({ view } = await vegaEmbed(plot, withChoices(fitted), { mode: "vega-lite", actions: false, renderer: "svg" }));
       const picture = plot.matches("[role]") ? plot : plot.querySelector("[role]");
       picture.removeAttribute("aria-roledescription");
       picture.setAttribute("role", "img");
-      picture.setAttribute("aria-label", name);
+      picture.setAttribute("aria-label", finding.textContent);
       if (words) picture.setAttribute("aria-describedby", `${el.id}-words`);
+      plot.append(tip);
     };
-    await draw();
+
+    // Under the pointer: the values of the nearest mark. Pressed, it drags the choice that lies along an axis.
+    const tip = make(plot, "div", { class: "moe-tip", "aria-hidden": "true", hidden: "" });
     const layers = layersOf(spec);
-    const places = [...new Set(layers.map(({ place }) => place))];
+    let places = null; // of marks, found when they are asked for
+    const inDrawing = ({ clientX, clientY }) => {
+      const svg = plot.querySelector("svg");
+      const at = new DOMPoint(clientX, clientY).matrixTransform(svg.getScreenCTM().inverse());
+      const [left, top] = view.origin();
+      const { left: padLeft, top: padTop } = view.padding();
+      return { x: at.x - left - padLeft, y: at.y - top - padTop };
+    };
+    const point = (event) => {
+      if (!view) return;
+      places ??= placesOf(view.scenegraph().root).filter(({ x, y }) => Number.isFinite(x + y));
+      const at = inDrawing(event);
+      const far = ({ x, y }) => Math.hypot(x - at.x, (y - at.y) / 1.5);
+      const found = places.reduce((best, each) => (far(each) < far(best) ? each : best), { x: Infinity, y: Infinity });
+      const said = far(found) < NEAR ? wordsAt(layers, found) : [];
+      tip.replaceChildren(...said.map((text, i) => make(tip, i || said.length < 2 ? "span" : "b", {}, text)));
+      tip.hidden = !said.length;
+      if (tip.hidden) return;
+      const box = plot.getBoundingClientRect();
+      const shrunk = box.width / plot.offsetWidth || 1; // a slide is scaled
+      const right = event.clientX - box.left > box.width / 2;
+      tip.style.left = `${(event.clientX - box.left) / shrunk + (right ? -12 : 12)}px`;
+      tip.style.top = `${(event.clientY - box.top) / shrunk + 12}px`;
+      tip.classList.toggle("moe-left", right);
+    };
+    const dragged = choices.find(({ drag }) => drag);
+    const dragTo = (event) => {
+      const axis = dragged.drag.endsWith("x") ? "x" : "y";
+      const scale = view.scale(dragged.drag);
+      const base = viewOrigin(dragged.drag);
+      const off = (value) => Math.abs(scale(value) + base[axis] - inDrawing(event)[axis]);
+      const index = dragged.values.reduce((best, value, i) => (off(value) < off(dragged.values[best]) ? i : best), 0);
+      if (index === chosen[dragged.name]) return;
+      const input = inputs[dragged.name];
+      input.value = index;
+      input.dispatchEvent(new Event("input", { bubbles: true }));
+    };
+    const viewOrigin = (name) => { // of the view in a row that has a scale
+      const group = name.includes("_") ? view.scenegraph().root.items[0].items.find((mark) => mark.name === name.replace(/_[xy]$/, "_group")) : null;
+      return group?.items[0] ?? { x: 0, y: 0 };
+    };
+    plot.addEventListener("pointerleave", () => { tip.hidden = true; });
+    plot.addEventListener("pointermove", (event) => (plot.hasPointerCapture(event.pointerId) ? dragTo(event) : point(event)));
+    if (dragged) {
+      plot.classList.add(dragged.drag.endsWith("x") ? "moe-drag-x" : "moe-drag-y");
+      plot.addEventListener("pointerdown", (event) => {
+        if (event.button || inputs[dragged.name].disabled || !view) return;
+        event.preventDefault();
+        plot.setPointerCapture(event.pointerId);
+        tip.hidden = true;
+        dragTo(event);
+        inputs[dragged.name].focus({ preventScroll: true, focusVisible: false }); // arrow keys go on from here
+      });
+    }
+    await draw();
+    const views = [...new Set(layers.map(({ place }) => place))];
     const tablesNow = () => {
       const found = drawnRows(view.scenegraph().root);
       const rows = (name) => Object.keys(found).filter((key) => key.startsWith(name && `${name}_`)).flatMap((key) => found[key]);
-      return places.map((place) => ({ title: place.title, ...tableOf(layers.filter((layer) => layer.place === place), rows) }))
+      return views.map((place) => ({ title: place.title, ...tableOf(layers.filter((layer) => layer.place === place), rows) }))
         .filter(({ formats, rows }) => formats.length > 1 && rows.length); // a drawing has places and no values
     };
-    if (!el.closest(".reveal")) recount = afterwards(250, addNumbers(el, spec, tablesNow)); // a slide has no room for a table
+    const state = () => new URLSearchParams(choices.map(({ name, values }) => [name, values[chosen[name]]])).toString();
+    if (!el.closest(".reveal")) recount = afterwards(250, addTakeAway(el, spec, tablesNow, () => withChoices(fittedNow), state)); // a slide has no room
     new ResizeObserver(afterwards(120, draw)).observe(plot);
   };
 
@@ -326,4 +353,6 @@
   };
   addEventListener("load", () => setTimeout(next, 500));
   addEventListener("beforeprint", () => waiting.forEach(begin));
+  const named = location.hash.includes("?") && document.getElementById(location.hash.slice(1).split("?")[0]);
+  if (named) Promise.resolve(begin(named)).then(() => named.scrollIntoView()); // an address that names a state
 })();

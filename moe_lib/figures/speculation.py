@@ -1,0 +1,3 @@
+"""Figures that are being redrawn."""
+
+from ..controls import speculation  # noqa: F401
