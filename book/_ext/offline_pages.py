@@ -18,6 +18,7 @@ from sphinx.util import logging
 OWN_FILES = {  # what a page must show for files of ours to be loaded
     'class="moe-chart"': ("vendor/vega-embed.js", "moe-chart.js", "controls.css", "moe-chart.css"),
     'class="moe-predict"': ("moe-predict.js",),
+    'class="moe-fold': ("code-folds.css", "code-folds.js"),
 }
 FILES_OF = OWN_FILES | {  # and files of the theme and of extensions
     'class="highlight"': ("pygments.css", "copybutton.css", "copybutton.js", "clipboard.min.js"),
