@@ -26,7 +26,8 @@ REVEAL = ("dist/reveal.js", "dist/reveal.css", "plugin/notes/notes.js", "LICENSE
 NOTES = re.compile(r"notes (\d+(?:\.\d+)?) min:(.*)", re.DOTALL)
 ON_SLIDE = {"slide", "slide-more", "fragment"}
 MARK = re.compile(r"cell\b.*|(?:slide|slide-more|slide-end|fragment)(?: *: *(?P<title>.+))?")
-PAGE_ONLY = ".headerlink, .copybtn, details.hide, .solution, .moe-computed, .moe-library"
+PAGE_ONLY = (".headerlink, .copybtn, .solution, .moe-computed, .moe-library, "
+             ".moe-fold:not(.moe-shown), .moe-shown > summary, .moe-check, .moe-check-line")
 SCRIPTS = re.compile(r"mathjax|vega-embed|moe-table|moe-chart|moe-predict", re.IGNORECASE)
 
 
@@ -131,6 +132,8 @@ def _lifted(node):
             script.string = json.dumps(spec, separators=(",", ":")).replace("<", "\\u003c")
     for part in block.select(PAGE_ONLY if show_code else f"{PAGE_ONLY}, .cell_input"):
         part.decompose()
+    for code in block.select(".moe-shown"):  # a slide has room for it
+        code.unwrap()
     return block
 
 

@@ -174,13 +174,19 @@ def unasserted_numbers(path, asserted_by=None):
     return faults
 
 
-def shape_faults(path, fewest=12, most=20, longest=12, longest_function=6):
-    """What is too long or too much in a notebook's code: cells besides exercises and hidden ones, lines, functions."""
+def shape_faults(path, fewest=8, most=20, longest=12, longest_function=6):
+    """What is too long or too much in a notebook's code: cells, lines, functions.
+
+    Checks, exercises and cells that a page does not show are not counted among the cells. A comment on the first line
+    of a cell is its name, and does not count as a line.
+    """
     code = cells(path, "code")
-    own = [cell for cell in code if not {"exercise", "solution", "remove-cell"} & set(cell.metadata.get("tags", []))]
+    others = {"check", "exercise", "solution", "remove-cell"}
+    own = [cell for cell in code if not others & set(cell.metadata.get("tags", []))]
     faults = [] if fewest <= len(own) <= most else [f"{len(own)} code cells, not {fewest} to {most}"]
     for position, cell in enumerate(code, start=1):
         lines = [line for line in cell.source.splitlines() if line.strip()]
+        lines = lines[1:] if lines and lines[0].startswith("#") else lines
         if len(lines) > longest:
             faults.append(f"code cell {position} has {len(lines)} lines, more than {longest}")
         for node in ast.walk(tree(cell)):

@@ -61,7 +61,11 @@ def test_a_unit_is_read_with_its_prefix():
 def test_long_cells_and_functions_are_named(page):
     function = "def f(x):\n" + "    x += 1\n" * 12
     assert shape_faults(page("text", function)) == [
-        "1 code cells, not 12 to 20",
+        "1 code cells, not 8 to 20",
         "code cell 1 has 13 lines, more than 12",
         "f is longer than 6 lines",
     ]
+
+
+def test_the_name_of_a_cell_is_no_line_of_its_code(page):
+    assert len(shape_faults(page("text", "# A name\n" + "x = 1\n" * 12))) == 1  # the number of cells

@@ -56,11 +56,6 @@ def list_references(body):
     return body.replace('role="doc-biblioentry"', 'role="listitem"')
 
 
-def name_folded_code(body):
-    """Folded code has a name that hides its words, "Show the code": the words are the better name."""
-    return body.replace(' aria-label="Toggle hidden content"', "")
-
-
 def head_items(body):
     """A list item that opens with a bold paragraph has a heading there, which Markdown cannot write in a list.
 
@@ -83,7 +78,7 @@ def name_folded_pages(contents):
 def mend(app, pagename, templatename, context, doctree):
     """Mend a page: its body, and the list of pages beside it."""
     if "body" in context:
-        for cure in (head_tables, name_table_frames, list_references, name_folded_code, head_items):
+        for cure in (head_tables, name_table_frames, list_references, head_items):
             context["body"] = cure(context["body"])
     if "generate_toctree_html" in context:
         make = context["generate_toctree_html"]

@@ -19,6 +19,7 @@ OWN_FILES = {  # what a page must show for files of ours to be loaded
     'moe-chart" id="': ("vendor/vega-embed.js", "moe-table.js", "moe-chart.js"),
     'class="moe-figure': ("controls.css", "moe-chart.css"),
     'class="moe-predict"': ("moe-predict.js",),
+    'class="moe-fold': ("code-folds.css", "code-folds.js"),
 }
 FILES_OF = OWN_FILES | {  # and files of the theme and of extensions
     'class="highlight"': ("pygments.css", "copybutton.css", "copybutton.js", "clipboard.min.js"),
