@@ -34,8 +34,7 @@ LIT = ("#A8662B", "#F2A65A", "#FFD08A", "#FFF6E4")  # from one token to the busi
 FONT = "Source Serif Pro"
 FACES = {400: "SourceSerifPro-Regular.ttf", 600: "SourceSerifPro-Semibold.ttf"}
 HEADLINES = ((50, 1), (46, 2), (38, 2), (34, 3))  # px of the letters, and how many lines of them there may be
-FIGURE_SCALE = 1.7  # a figure's 12 px letters are these many times as large on a card
-BESIDE, BELOW = 60, 90  # px of a figure that the axes of a view in a row take
+FIGURE_SCALE, ROW_SCALE = 1.7, 1.35  # a figure's 12 px letters are so many times as large; those of views in a row
 CONTRAST = 4.5  # of a figure's colours on the navy
 COVER_BATCHES = 1, 8, 64, 256
 COVER = "_static/cards/cover.png", "Four walls of 256 experts, lit by the tokens of one step: 1, 8, 64 and 256 of them"
@@ -44,6 +43,9 @@ CHART = re.compile(r'<script type="application/json" data-chart="[^"]*">(.*?)</s
 
 def finding_of(spec):
     """What a figure finds, in a sentence, for the state in which it starts."""
+    found = spec.get("usermeta", {}).get("finding")
+    if isinstance(found, str):
+        return found.removesuffix(".")
     return re.split(r"\.(?:\s|$)", spec.get("description", ""), maxsplit=1)[0]
 
 
@@ -152,7 +154,7 @@ def brightened(colour):
 
 
 def fitted(spec, width, height):
-    """A figure for a frame, in its own px: a single view fills it, views in a row share its width.
+    """A figure for a frame, in its own px: a single view fills it; views in a row do, but for their axes.
 
     Its letters are the book's, which come with a package. The name of a y axis lies above it, where there is room.
     """
@@ -164,21 +166,27 @@ def fitted(spec, width, height):
     if "hconcat" not in spec:
         return {**spec, "width": width, "height": height, "autosize": {"type": "fit", "contains": "padding"}}
     views, whole = spec["hconcat"], sum(view.get("width", 300) for view in spec["hconcat"])
-    share = (width - BESIDE * len(views)) / whole
-    return {**spec, "hconcat": [{**view, "width": view.get("width", 300) * share, "height": height - BELOW}
+    return {**spec, "hconcat": [{**view, "width": view.get("width", 300) * width / whole, "height": height}
                                 for view in views]}
 
 
 def drawn_in(spec, x, y, width, height):
     """A figure as SVG within a frame of the card: light lines, and colours that stand out on navy."""
-    spec = fitted(spec, width / FIGURE_SCALE, height / FIGURE_SCALE)
-    svg = vl_convert.vegalite_to_svg(spec, vl_version="5.8")
+    frame = np.array((width, height)) / (ROW_SCALE if "hconcat" in spec else FIGURE_SCALE)
+    svg, own = _drawn(spec, frame)
+    if "hconcat" in spec:  # now it is known what the axes of its views take
+        svg, own = _drawn(spec, 2 * frame - own)
     for colour in SERIES:
         svg = re.sub(colour, brightened(colour), svg, flags=re.IGNORECASE)
-    own = [float(re.search(rf'\b{side}="([\d.]+)"', svg)[1]) for side in ("width", "height")]
-    scale = min(width / own[0], height / own[1])
+    scale = min((width, height) / own)
     x += (width - own[0] * scale) / 2
     return f'<g transform="translate({x:.1f} {y:.1f}) scale({scale:.4f})" color="{PALE}">{svg}</g>'
+
+
+def _drawn(spec, frame):
+    """(SVG of a figure, its size) that was meant for a frame."""
+    svg = vl_convert.vegalite_to_svg(fitted(spec, *frame), vl_version="5.8")
+    return svg, np.array([float(re.search(rf'\b{side}="([\d.]+)"', svg)[1]) for side in ("width", "height")])
 
 
 def figure_card(question, spec, book):

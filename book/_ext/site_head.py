@@ -19,9 +19,9 @@ from sphinx.util.osutil import relative_uri
 
 MOST, FEW = 160, 60  # letters of a description; with fewer, the next paragraph goes on
 SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z0-9“\"(])")
-WITHOUT_TEXT = {  # pages that no file was written for
-    "genindex": "Every function, record and constant of moe_lib and every word of the glossary, from A to Z.",
-    "search": "Search pages, equations, functions and the glossary of Serving a Mixture of Experts.",
+WITHOUT_TEXT = {  # pages that no file was written for: what they are called, and what they are
+    "genindex": ("Index", "Every function, record and constant of moe_lib and the words of the glossary, from A to Z."),
+    "search": ("Search", "Search pages, equations, functions and the glossary of Serving a Mixture of Experts."),
 }
 LOST = "This address leads to no page of Serving a Mixture of Experts. Search it, or start from its contents."
 
@@ -79,9 +79,10 @@ def about(app, page, address, title, text, card=COVER):
 
 def describe(app, pagename, templatename, context, doctree):
     """Put into the context of a page what its head says of it."""
-    written = pagename in app.env.found_docs
-    title = app.env.titles[pagename].astext() if written else pagename.capitalize()
-    text = description_of(doctree, app.env.metadata[pagename]) if written else WITHOUT_TEXT.get(pagename, title)
+    if pagename in app.env.found_docs:
+        title, text = app.env.titles[pagename].astext(), description_of(doctree, app.env.metadata[pagename])
+    else:
+        title, text = WITHOUT_TEXT.get(pagename, (pagename, pagename))
     address = app.builder.get_target_uri(pagename)
     context["moe_about"] = about(app, pagename, address, title, text, context["moe_card"])
 
