@@ -2,7 +2,7 @@
 
 import csv
 import doctest
-import importlib.util
+import importlib
 import itertools
 import re
 
@@ -181,10 +181,7 @@ def test_nothing_moves_for_readers_who_ask_for_less_motion(site, page):
 
 @pytest.mark.parametrize(("name", "examples"), [("accessible_pages", 4), ("page_frame", 2)])
 def test_examples_of_the_extension_hold(name, examples):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "book" / "_ext" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    tried = doctest.testmod(module)
+    tried = doctest.testmod(importlib.import_module(name))
     assert tried.attempted >= examples and tried.failed == 0
 
 

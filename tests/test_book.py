@@ -16,7 +16,8 @@ from bs4 import BeautifulSoup
 from conftest import NOTEBOOKS, ROOT, page_names
 from page_rules import shape_faults
 
-LOADED = re.compile(r"""<(?:script|img|iframe|source|video|link)\b[^>]*?(?:src|href)=["']((?:https?:)?//[^"']+)""")
+LOADED = re.compile(
+    r"""<(?:script|img|iframe|source|video|link(?! rel="canonical"))\b[^>]*?(?:src|href)=["']((?:https?:)?//[^"']+)""")
 IMPORTED = re.compile(r"""(?:url\(|@import )["']?((?:https?:)?//[^)]+)""")
 
 
@@ -199,7 +200,7 @@ def test_a_page_that_is_missing_fails_the_build(small_book):
     assert "absent" in run.stderr
 
 
-def test_with_a_repository_a_page_can_be_run_elsewhere_and_errors_reported(small_book, tmp_path):
+def test_with_a_repository_a_page_can_be_run_elsewhere_errors_reported_and_its_address_told(small_book, tmp_path):
     address = '  url: "https://github.com/someone/chapter"'
     run = small_book("pass", config=lambda text: re.sub(r'(?m)^  url: ".*$', address, text))
     assert run.returncode == 0, run.stderr
@@ -207,3 +208,9 @@ def test_with_a_repository_a_page_can_be_run_elsewhere_and_errors_reported(small
     assert "https://colab.research.google.com/github/someone/chapter/blob/main/only.ipynb" in links
     assert "https://mybinder.org/v2/gh/someone/chapter/main?urlpath=lab/tree/only.ipynb" in links
     assert "https://github.com/someone/chapter/issues" in links
+    home = "https://someone.github.io/chapter"
+    for name in ("only", "index"):
+        html = (tmp_path / "_build" / "html" / f"{name}.html").read_text()
+        assert f'<link rel="canonical" href="{home}/only.html" />' in html.replace('"/>', '" />'), name
+        assert f'<meta property="og:image" content="{home}/_static/cards/cover.png"/>' in html, name
+    assert f'{{ href: "{home}/" }}' in (tmp_path / "_build" / "html" / "404.html").read_text()

@@ -64,14 +64,19 @@ def copy_vendor(app):
 def write_faces(folder):
     """Write the typeface of the text, cut to the letters of European languages, with its licence."""
     folder.mkdir(exist_ok=True)
-    for name, face in FACES.items():
-        options = subset.Options(flavor="woff2", layout_features=["kern", "liga", "mark", "locl", "ccmp"])
-        font = subset.load_font(getattr(font_source_serif_pro, face), options)
-        cut = subset.Subsetter(options)
-        cut.populate(unicodes=LETTERS)
-        cut.subset(font)
-        subset.save_font(font, folder / f"source-serif-{name}.woff2", options)
+    for name in FACES:
+        cut_face(name, LETTERS, folder / f"source-serif-{name}.woff2")
     shutil.copyfile(Path(font_source_serif_pro.font_directory, "LICENSE.txt"), folder / "LICENSE.txt")
+
+
+def cut_face(name, letters, file):
+    """Write a face of the typeface for browsers, cut to some letters, into a file or its path."""
+    options = subset.Options(flavor="woff2", layout_features=["kern", "liga", "mark", "locl", "ccmp"])
+    font = subset.load_font(getattr(font_source_serif_pro, FACES[name]), options)
+    cut = subset.Subsetter(options)
+    cut.populate(unicodes=letters)
+    cut.subset(font)
+    subset.save_font(font, file, options)
 
 
 def keep_used_files(app, pagename, templatename, context, doctree):

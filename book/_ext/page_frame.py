@@ -28,14 +28,23 @@ MARK_WITHIN = re.compile(r"(?<=\w)([_/.(=])(?=[A-Za-z])")
 UNIT = re.compile(r"(?<=\d) (?=%|(?:[kMGTP]?i?B|[mµn]?s|[MGTP]?FLOP)\b)")  # those of tiles are in moe-chart.js
 
 
+def repository_on_github(repository):
+    """OWNER/NAME of the address of a repository on GitHub; empty for any other.
+
+    >>> print(repository_on_github("https://github.com/a/b.git"))
+    a/b
+    """
+    return repository.removesuffix(".git").rstrip("/").partition("https://github.com/")[2]
+
+
 def online(repository, branch, path):
     """Actions that run a notebook of a repository on GitHub elsewhere; none without such a repository.
 
     >>> [action["text"] for action in online("https://github.com/a/b", "main", "notebooks/x.ipynb")]
     ['Colab', 'Binder']
     """
-    _, on_github, name = repository.removesuffix(".git").rstrip("/").partition("https://github.com/")
-    if not on_github:
+    name = repository_on_github(repository)
+    if not name:
         return []
     colab = f"https://colab.research.google.com/github/{name}/blob/{branch}/{path}"
     binder = f"https://mybinder.org/v2/gh/{name}/{branch}?urlpath=lab/tree/{path}"
