@@ -134,6 +134,9 @@ def _lifted(node):
         part.decompose()
     for code in block.select(".moe-shown"):  # a slide has room for it
         code.unwrap()
+    for figure in block.select(".moe-schematic"):  # its first step stands at once, the next key brings the others
+        steps = BeautifulSoup('<span class="fragment"></span>' * (len(figure.select("input")) - 1), "html.parser")
+        figure.append(steps)
     return block
 
 
@@ -200,7 +203,7 @@ def deck_html(page_html, page):
 
 def _is_short(body):
     """Whether a slide holds so little that it is set larger: words alone, a few lines of them, at most one formula."""
-    if any(block.select_one("pre, table, .moe-chart") for block in body):
+    if any(block.select_one("pre, table, .moe-chart, .moe-schematic") for block in body):
         return False
     formulas = [formula for block in body for formula in [block, *block.select("div")] if "math" in _classes(formula)]
     return len(formulas) <= 1 and len(" ".join(block.get_text(" ") for block in body).split()) <= 85

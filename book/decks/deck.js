@@ -87,6 +87,18 @@
     });
   };
 
+  // A schematic goes through its steps with the key that turns slides, and with a click on a step or on the drawing.
+  const followed = (figure) => {
+    const fragments = [...figure.querySelectorAll(".fragment")];
+    const steps = [...figure.querySelectorAll("input")];
+    const follow = () => { steps[fragments.filter((fragment) => fragment.matches(".visible")).length].checked = true; };
+    const first = () => Number(fragments[0].dataset.fragmentIndex);
+    steps.forEach((step, index) => step.addEventListener("change", () => Reveal.navigateFragment(first() + index - 1)));
+    figure.querySelector("svg").addEventListener("click", () => Reveal.nextFragment());
+    for (const event of ["slidechanged", "fragmentshown", "fragmenthidden"]) Reveal.on(event, follow);
+    follow();
+  };
+
   const start = async () => {
     const printing = /print-pdf/.test(location.search);
     const framed = /receiver/.test(location.search); // in the speaker's window
@@ -104,6 +116,7 @@
       await laidOut;
       if (printing) document.querySelectorAll(".slides section").forEach((slide) => { slide.hidden = false; slide.ariaHidden = null; });
       Reveal.addKeyBinding({ keyCode: 84, key: "T", description: "Light or dark" }, turn);
+      if (!printing) document.querySelectorAll(".moe-schematic:has(.fragment)").forEach(followed);
       const scale = () => (printing ? 1 : Reveal.getScale());
       const charts = [...document.querySelectorAll(".moe-chart")];
       await Promise.all(charts.map((chart) => fitted(chart, scale)));
