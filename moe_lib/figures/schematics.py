@@ -14,8 +14,8 @@ from ..offload import expert_bytes
 from ..roofline import step_time
 from ..routing import experts_touched
 from ..steps import decode_step, prefill, resident_bytes
-from ._drawing import AMBER, INK, WIDTH, Schematic, arrow, box, circle, in_rows, line, rect, square, text, tip
-from ._style import ALWAYS, CACHE, MOE, MUTED, NIGHT, counted, digits, gigabytes, percent, times
+from ._drawing import AMBER, INK, WIDTH, Schematic, arrow, box, circle, grid, in_rows, line, rect, square, text, tip
+from ._style import ALWAYS, CACHE, MOE, MUTED, NIGHT, UNLIT, counted, digits, gigabytes, percent, times
 
 V3, H200, SERVER, PCIE5 = CATALOG["deepseek-v3"], DEVICES["h200"], DEVICES["server-ddr5"], LINKS["pcie5-x16"]
 
@@ -60,8 +60,8 @@ def layer(model=V3):
     y, low = (44 + bottom) / 2, bottom + 66
     scores = np.random.default_rng(9).random(E) ** 2
     chosen = [places[i] for i in np.argsort(-scores)[:k]]
-    glow = "".join(rect(a - size / 2, b - size / 2, size, size, AMBER, 0.75 * score, size / 9)
-                   for (a, b), score in zip(places, scores.tolist(), strict=True))
+    glow = "".join(grid([places[i] for i in np.flatnonzero(np.ceil(5 * scores) == n)], size, AMBER, 0.15 * n)
+                   for n in range(1, 6))
     steps = [("Attention lets the token look at those before it.",
               arrow(52, y, 74, y) + box(80, y - 28, 116, 56, ALWAYS, 0.15, "attention")),
              (f"The router gives each of the {E} experts a score.",
@@ -69,7 +69,7 @@ def layer(model=V3):
               + f'<g style="--to:2;--ghost:0">{glow}</g>'),
              (f"The {k} with the highest scores compute. This token reads no other." if k < E else "All compute.",
               "".join(line(f"M320 {y:g}C{(320 + a) / 2:g} {y:g} {(320 + a) / 2:g} {b:g} {a:g} {b:g}", AMBER, 1.5)
-                      + square(a, b, size, lit=True) for a, b in chosen))]
+                      for a, b in chosen) + grid(chosen, size, AMBER))]
     if shared:
         named = "shared expert" if shared == 1 else f"{shared} shared experts"
         steps.append((f"The {named} {'serves' if shared == 1 else 'serve'} every token.",
@@ -79,7 +79,7 @@ def layer(model=V3):
     steps.append(("Their outputs, weighted by the scores, are added up.",
                   arrow(540, y, 558, y) + arrow(600, y, 632, y) + circle(580, y, 16)
                   + line(f"M572 {y:g}h16M580 {y - 8:g}v16")))
-    ground = rect(352, 36, 184, bottom - 28, NIGHT, radius=8) + "".join(square(*place, size) for place in places)
+    ground = rect(352, 36, 184, bottom - 28, NIGHT, radius=8) + grid(places, size, UNLIT)
     return Schematic(
         name="layer", height=low + 26 if shared else bottom + 20, steps=steps,
         marks=circle(34, y, 12, filled=1.0) + text(34, y + 44, "token") + ground + text(444, 24, counted(E, "expert")),
