@@ -125,10 +125,11 @@ FAULTS = """() => [...document.querySelectorAll("svg")].flatMap((svg) => {
   const { width, height } = svg.viewBox.baseVal, faults = [];
   const boxes = [...svg.querySelectorAll("text")].map((text) => [text.textContent.trim(), text.getBBox()]);
   boxes.filter(([words]) => words).forEach(([words, box], i, all) => {
-    if (box.x < 0 || box.y < 0 || box.x + box.width > width || box.y + box.height > height) faults.push(`${words} leaves`);
+    const { x, y } = box, right = x + box.width, bottom = y + box.height;
+    if (x < 0 || y < 0 || right > width || bottom > height) faults.push(`${words} leaves`);
     for (const [other, at] of all.slice(i + 1))
-      if (other !== words && box.x < at.x + at.width && at.x < box.x + box.width
-          && box.y + 5 < at.y + at.height - 5 && at.y + 5 < box.y + box.height - 5) faults.push(`${words} lies on ${other}`);
+      if (other !== words && x < at.x + at.width && at.x < right && y + 10 < at.y + at.height && at.y + 10 < bottom)
+        faults.push(`${words} lies on ${other}`);
   });
   return faults.map((fault) => `${svg.getAttribute("aria-label").slice(0, 40)}: ${fault}`);
 })"""
