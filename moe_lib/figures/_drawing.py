@@ -13,6 +13,7 @@ from ._style import LIT, NIGHT, UNLIT
 
 INK, AMBER = "currentColor", LIT[1]
 WIDTH = 640  # of every drawing: type of 20 is 11 px on a phone
+OWN_KEYS = "data-lm-suppress-shortcuts"  # to JupyterLab: arrows move the step here, and not the cell
 STYLE = (resources.files("moe_lib") / "data" / "schematic.css").read_text(encoding="utf-8")
 
 
@@ -56,15 +57,14 @@ class Schematic:
 
     def _repr_mimebundle_(self, include=None, exclude=None, **_):
         steps = "".join(
-            f'<label style="--at:{n}"><input type="radio" name="step" value="{n}"><b aria-hidden="true">{n}</b>'
-            f"<span>{html.escape(said)}</span></label>" for n, (said, _) in enumerate(self.steps, start=1))
+            f'<label style="--at:{n}"><input type="radio" name="step" value="{n}" {OWN_KEYS}>'
+            f'<b aria-hidden="true">{n}</b><span>{html.escape(said)}</span></label>' for n, (said, _) in enumerate(self.steps, start=1))
         caption = html.escape(f"{self.drawing} {self.source}".strip())
-        # A form of method "dialog" goes nowhere; its attribute keeps JupyterLab from taking its keys.
         figure = (f'<figure class="moe-figure moe-schematic" id="fig-{self.name}"><style>{STYLE}</style>'
                   f'<p class="moe-finding">{html.escape(self.finding)}</p><div class="moe-stage">{self.svg()}'
-                  '<form method="dialog" autocomplete="off" data-lm-suppress-shortcuts="true"><fieldset>'
-                  f'<legend>Steps of the drawing</legend>{steps}</fieldset><button type="reset"><b></b>All of it'
-                  f"</button></form></div><figcaption>{caption}</figcaption></figure>")
+                  f'<form method="dialog" autocomplete="off"><fieldset><legend>Steps of the drawing</legend>{steps}'
+                  f'</fieldset><button type="reset" {OWN_KEYS}><b></b>All of it</button></form></div>'
+                  f"<figcaption>{caption}</figcaption></figure>")  # a form of method "dialog" goes nowhere
         return {"text/html": figure, "text/plain": f"{self.finding}. {self.description}"}
 
 
