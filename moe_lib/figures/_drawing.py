@@ -58,7 +58,8 @@ class Schematic:
     def _repr_mimebundle_(self, include=None, exclude=None, **_):
         steps = "".join(
             f'<label style="--at:{n}"><input type="radio" name="step" value="{n}" {OWN_KEYS}>'
-            f'<b aria-hidden="true">{n}</b><span>{html.escape(said)}</span></label>' for n, (said, _) in enumerate(self.steps, start=1))
+            f'<b aria-hidden="true">{n}</b><span>{html.escape(said)}</span></label>'
+            for n, (said, _) in enumerate(self.steps, start=1))
         caption = html.escape(f"{self.drawing} {self.source}".strip())
         figure = (f'<figure class="moe-figure moe-schematic" id="fig-{self.name}"><style>{STYLE}</style>'
                   f'<p class="moe-finding">{html.escape(self.finding)}</p><div class="moe-stage">{self.svg()}'
