@@ -8,7 +8,7 @@ import itertools
 import re
 
 PLACE = re.compile(r"fig-([\w-]+)@(\d+-\d+)")
-CAPTION = re.compile(r'(<figure class="moe-figure\b.*?<figcaption[^>]*>)', re.DOTALL)
+CAPTION = re.compile(r'(<figure class="moe-figure\b.*?(?:<span class="moe-source">|<figcaption>(?!<span class="moe-dr)))', re.DOTALL)
 
 
 def short_names(body):
@@ -30,7 +30,7 @@ def short_names(body):
 
 
 def numbered(body, page=""):
-    """Every figure's number at the beginning of its caption.
+    """Every figure's number, before its source where the caption tells one.
 
     >>> numbered('<figure class="moe-figure"><figcaption>A line.</figcaption></figure>', "2")
     '<figure class="moe-figure"><figcaption><span class="moe-no">Figure 2.1</span> A line.</figcaption></figure>'

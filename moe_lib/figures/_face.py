@@ -132,7 +132,7 @@ class TwoFaces:
 
         >>> from moe_lib import figures
         >>> print(figures.coverage().say("finding", num_experts=256, top_k=8, skew=0, batch=64))
-        64 tokens touch 87 % of 256 experts
+        64 tokens touch 222 of 256 experts
         """
         try:
             return self._filled(what, chosen)

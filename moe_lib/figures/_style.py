@@ -264,15 +264,26 @@ def same(*names):
     return " && ".join(f"datum.{name} == {name}" for name in names)
 
 
-def line(data, x, y, color=MOE, dash=SOLID, width=2.5, **mark):
-    """A line."""
-    return drawn(data).mark_line(color=color, strokeDash=dash, strokeWidth=width, **mark).encode(x=x, y=y)
+def _called(data, name):
+    """A chart whose rows have a name, for the table below a figure and the words under the pointer."""
+    return drawn(data).transform_calculate(series=repr(name)) if name else drawn(data)
 
 
-def dots(data, x, y, color=MOE, size=90, shape="circle", filled=True, **mark):
+def _detail(data, name):
+    has_series = isinstance(data, list) and data and "series" in data[0]
+    return {"detail": "series:N"} if name or has_series else {}
+
+
+def line(data, x, y, color=MOE, dash=SOLID, width=2.5, name="", **mark):
+    """A line; `name` is what the table below the figure calls it where rows have no series."""
+    look = {"color": color, "strokeDash": dash, "strokeWidth": width, **mark}
+    return _called(data, name).mark_line(**look).encode(x=x, y=y, **_detail(data, name))
+
+
+def dots(data, x, y, color=MOE, size=90, shape="circle", filled=True, name="", **mark):
     """Dots, filled or as rings."""
-    return drawn(data).mark_point(color=color, size=size, shape=shape, filled=filled, opacity=1, strokeWidth=2.5,
-                                  **mark).encode(x=x, y=y)
+    look = {"color": color, "size": size, "shape": shape, "filled": filled, "opacity": 1, "strokeWidth": 2.5, **mark}
+    return _called(data, name).mark_point(**look).encode(x=x, y=y, **_detail(data, name))
 
 
 def rule(data, color=LIMIT, dash=DASHED, width=2, **at):
