@@ -8,7 +8,8 @@ import itertools
 import re
 
 PLACE = re.compile(r"fig-([\w-]+)@(\d+-\d+)")
-CAPTION = re.compile(r'(<figure class="moe-figure\b.*?(?:<span class="moe-source">|<figcaption>(?!<span class="moe-dr)))', re.DOTALL)
+CAPTION = re.compile(
+    r'(<figure class="moe-figure\b.*?(?:<span class="moe-source">|<figcaption>(?!<span class="moe-dr)))', re.DOTALL)
 
 
 def short_names(body):

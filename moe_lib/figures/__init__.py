@@ -1,8 +1,8 @@
 """What the chapter shows: figures, controls and predictions, a file an idea, a function a figure.
 
 A cell ends in one line, such as ``figures.workshop()``. A control is live in JupyterLab and an in-page chart everywhere
-else; a figure of given rows is an Altair chart. No formula here: rows come from the modules of formulas, and the Vega side
-only filters them. Importing this package makes charts draw offline.
+else; a figure of given rows is an Altair chart. No formula here: rows come from the modules of formulas, and the Vega
+side only filters them. Importing this package makes charts draw offline.
 """
 
 from ._style import ALWAYS, CACHE, DENSE, LIMIT, MEASURED, MOE, MUTED, WIDTH, finish

@@ -19,10 +19,11 @@ SOLID, DASHED, DOTTED = [1, 0], [6, 4], [2, 3]
 
 
 def _mime_bundle(spec, **_):
-    """A figure for JupyterLab and for pages. JupyterLab has no heading of its own, so the finding stands in the drawing."""
+    """A figure for JupyterLab and for pages. JupyterLab has no place for a title, so the finding is in the drawing."""
     finding = spec.get("usermeta", {}).get("finding")
     titled = {"title": {"text": textwrap.wrap(finding, 76), "fontSize": 15, "fontWeight": "bold"}} if finding else {}
-    return {VEGALITE: {**spec, **titled, "$schema": SCHEMA}, "text/plain": finding or spec.get("description", "a chart")}
+    words = finding or spec.get("description", "a chart")
+    return {VEGALITE: {**spec, **titled, "$schema": SCHEMA}, "text/plain": words}
 
 
 alt.renderers.register("moe", _mime_bundle)
