@@ -140,9 +140,9 @@ def _lifted(node):
     return block
 
 
-def _highest(choices=(), readouts=(), **_):
-    """How high a figure's plot may be, in px before deck.js zooms it: less where its readouts need room below it."""
-    return 410 if not choices else 320 if len(choices) + len(readouts) <= 8 else 202
+def _highest(choices=(), **_):
+    """How high a figure's plot may be, in px before deck.js zooms it."""
+    return 330 if choices else 390
 
 
 def relink(soup, page, root="../", places=True):

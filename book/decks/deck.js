@@ -47,11 +47,6 @@
     const slide = chart.closest("section");
     const plot = chart.querySelector(".moe-plot");
     const lowest = lowestOf(chart, scale);
-    const tiles = chart.querySelector(".moe-tiles"); // below the inputs where there is room, else below the plot
-    chart.classList.remove("tiles-below");
-    chart.classList.toggle("tiles-below", Boolean(tiles) && bottom(tiles) > lowest);
-    const count = tiles?.children.length ?? 0;
-    chart.style.setProperty("--tiles", count > 7 ? Math.ceil(count / 2) : count);
     let most = Math.min(ZOOM.most, plot.getBoundingClientRect().width / scale() / NARROW);
     let zoom = Number(plot.style.zoom) || 1.5; // as deck.css has it
     for (let round = 0; round < 4; round += 1) {
@@ -69,22 +64,6 @@
       plot.style.zoom = zoom;
       await drawnAgain(plot);
     }
-  };
-
-  // What readouts say may grow: once an input rests, tiles that have left the slide are placed anew.
-  const fitAgain = (chart, scale) => {
-    let timer;
-    let moves = 0;
-    let fitting = Promise.resolve();
-    const outside = () => bottom(chart.querySelector(".moe-tiles") ?? chart) > lowestOf(chart, scale) + 6 * scale();
-    chart.addEventListener("input", () => {
-      const move = moves += 1;
-      chart.dataset.fitting = ""; // until it has come to rest
-      clearTimeout(timer);
-      timer = setTimeout(() => {
-        fitting = fitting.then(() => outside() && fitted(chart, scale)).then(() => move === moves && delete chart.dataset.fitting);
-      }, 400);
-    });
   };
 
   // A schematic goes through its steps with the key that turns slides, and with a click on a step or on the drawing.
@@ -120,7 +99,6 @@
       const scale = () => (printing ? 1 : Reveal.getScale());
       const charts = [...document.querySelectorAll(".moe-chart")];
       await Promise.all(charts.map((chart) => fitted(chart, scale)));
-      charts.forEach((chart) => fitAgain(chart, scale));
     }
     root.dataset.ready = "true";
   };
