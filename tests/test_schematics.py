@@ -55,7 +55,7 @@ def test_steps_are_short_sentences_that_each_show_something(name):
 
 def test_no_id_stands_twice():
     ids = re.findall(r'\bid="([^"]+)"', "".join(map(html_of, ALL.values())))
-    assert len(ids) == len(set(ids)) == len(ALL)
+    assert len(ids) == len(set(ids)) == 2 * len(ALL)  # of a figure and of its finding
 
 
 def test_a_batch_reads_more_than_a_token_of_a_mixture_and_as_much_of_a_dense_model():

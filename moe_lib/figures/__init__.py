@@ -16,14 +16,28 @@ from .parallel import exchange, exchange_times, layouts, overlap, parallel
 from .plan import plan, valley
 from .prediction import predict
 from .roofline import contexts, kernels, ladder, ridges, roofline, shapes, time_ratio
+from .schematics import (
+    chunks_beside_decoding,
+    layer,
+    one_step,
+    pipe_and_wheel,
+    queue,
+    split_or_spread,
+    there_and_back,
+    three_pipes,
+    three_sizes,
+    waking,
+)
 from .speculation import speculation
 from .workshop import served, workshop
 
 __all__ = [
     "ALWAYS", "CACHE", "DENSE", "LIMIT", "MEASURED", "MOE", "MUTED", "WIDTH", "balance", "cache_by_context",
-    "cache_per_token", "chunk_times", "chunks", "context", "contexts", "coverage", "covered", "equal_context",
-    "exchange", "exchange_times", "finish", "hit_rates", "kernels", "ladder", "layer_times", "layers_outside",
-    "layouts", "machine", "measured", "memory_bill", "missed_by", "offloaded_batches", "offloading", "one_curve",
-    "over_bound", "over_limit", "overlap", "parallel", "placed", "plan", "predict", "ridges", "roofline", "served",
-    "shapes", "slowdown", "slowest", "sparsity", "speculation", "time_ratio", "valley", "wall", "workshop",
+    "cache_per_token", "chunk_times", "chunks", "chunks_beside_decoding", "context", "contexts", "coverage",
+    "covered", "equal_context", "exchange", "exchange_times", "finish", "hit_rates", "kernels", "ladder", "layer",
+    "layer_times", "layers_outside", "layouts", "machine", "measured", "memory_bill", "missed_by",
+    "offloaded_batches", "offloading", "one_curve", "one_step", "over_bound", "over_limit", "overlap", "parallel",
+    "pipe_and_wheel", "placed", "plan", "predict", "queue", "ridges", "roofline", "served", "shapes", "slowdown",
+    "slowest", "sparsity", "speculation", "split_or_spread", "there_and_back", "three_pipes", "three_sizes",
+    "time_ratio", "valley", "waking", "wall", "workshop",
 ]

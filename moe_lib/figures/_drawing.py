@@ -60,12 +60,15 @@ class Schematic:
             f'<label style="--at:{n}"><input type="radio" name="step" value="{n}" {OWN_KEYS}>'
             f'<b aria-hidden="true">{n}</b><span>{html.escape(said)}</span></label>'
             for n, (said, _) in enumerate(self.steps, start=1))
-        caption = html.escape(f"{self.drawing} {self.source}".strip())
-        figure = (f'<figure class="moe-figure moe-schematic" id="fig-{self.name}"><style>{STYLE}</style>'
-                  f'<p class="moe-finding">{html.escape(self.finding)}</p><div class="moe-stage">{self.svg()}'
-                  f'<form method="dialog" autocomplete="off"><fieldset><legend>Steps of the drawing</legend>{steps}'
-                  f'</fieldset><button type="reset" {OWN_KEYS}><b></b>All of it</button></form></div>'
-                  f"<figcaption>{caption}</figcaption></figure>")  # a form of method "dialog" goes nowhere
+        said = {key: html.escape(getattr(self, key)) for key in ("finding", "drawing", "source")}
+        name = f"fig-{self.name}"
+        figure = (f'<figure class="moe-figure moe-schematic" id="{name}" aria-labelledby="{name}-finding">'
+                  f'<style>{STYLE}</style><p class="moe-finding" id="{name}-finding">{said["finding"]}</p>'
+                  f'<div class="moe-stage">{self.svg()}<form method="dialog" autocomplete="off"><fieldset>'
+                  f"<legend>Steps of the drawing</legend>{steps}</fieldset>"  # a form of method "dialog" goes nowhere
+                  f'<button type="reset" {OWN_KEYS}><b></b>All of it</button></form></div>'
+                  f'<figcaption><span class="moe-drawing">{said["drawing"]}</span> '
+                  f'<span class="moe-source">{said["source"]}</span></figcaption></figure>')
         return {"text/html": figure, "text/plain": f"{self.finding}. {self.description}"}
 
 
