@@ -317,7 +317,7 @@ def chart(homework, grades, trusted=False):
     """How many students have all, some or none of each question's points."""
     import altair as alt
 
-    from moe_lib.charts import look
+    from moe_lib import figures
 
     rows = []
     for question in homework.functions.values():
@@ -328,7 +328,7 @@ def chart(homework, grades, trusted=False):
             rows.append({"question": label, "points": name, "students": counts[name], "rank": rank})
     subtitle = ["graded without isolation"] if trusted else []
     title = alt.TitleParams(f"{homework.name}: {len(grades)} submissions", subtitle=subtitle, anchor="start")
-    colours = alt.Scale(domain=SHARES, range=[look.MEASURED, look.CACHE, look.MUTED])
+    colours = alt.Scale(domain=SHARES, range=[figures.MEASURED, figures.CACHE, figures.MUTED])
     bars = alt.Chart(alt.Data(values=rows), title=title, width=480, height=alt.Step(32)).mark_bar()
     return bars.encode(
         alt.Y("question:N", title=None, sort=None, axis=alt.Axis(labelLimit=0)),

@@ -50,7 +50,7 @@ def comes_true(page, condition, arg=None):
 def undrawn(page):
     """Names of the charts of a page that do not come to be drawn, each for its present width."""
     drawn = comes_true(page, f"!{UNDRAWN}.length")
-    return [] if drawn else page.evaluate(f"{UNDRAWN}.map((chart) => chart.getAttribute('aria-label'))")
+    return [] if drawn else page.evaluate(f"{UNDRAWN}.map((chart) => chart.id)")
 
 
 def resize(page, width, height=900):

@@ -17,7 +17,7 @@ import code_folds  # noqa: E402
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 every_page = pytest.mark.parametrize("name", [name for name in page_names() if name.startswith("notebooks/")])
-DRAWN = re.compile(r"\b(?:figures|charts|controls)\.\w+\(")
+DRAWN = re.compile(r"\bfigures\.\w+\(")
 SLOT = re.compile(r"<!--\s*check: ([^>]+?)\s*-->")
 
 

@@ -10,7 +10,7 @@ from conftest import ROOT
 @pytest.fixture
 def workshop(site, page):
     page.goto((site / "notebooks" / "00_workshop.html").as_uri())
-    chart = page.locator(".moe-chart").first
+    chart = page.locator("#fig-workshop")
     chart.scroll_into_view_if_needed()
     page.wait_for_function("chart => chart.dataset.ready === 'true'", arg=chart.element_handle())
     return chart
@@ -46,11 +46,6 @@ def test_the_built_workshop_shows_the_worked_example(workshop):
     assert said["Tokens per expert"].startswith("2.0") and said["Intensity"] == "4.01 FLOP/byte"
 
 
-def test_the_plate_s_counts_are_on_the_page_too(workshop):
-    choose(workshop, "Model", "DeepSeek-V3, rounded counts")
-    assert reading(workshop)["Read in a step"] == "1,170 GB"
-
-
 def test_an_input_moves_the_figure(workshop):
     point = workshop.locator(".mark-symbol.role-mark path").first
     before = point.get_attribute("transform")
@@ -65,11 +60,49 @@ def test_settings_survive_the_theme_button_and_a_change_of_width(workshop, page)
     said = reading(workshop)
     page.locator("button.theme-switch-button:visible").first.click()
     page.set_viewport_size({"width": 390, "height": 800})
-    page.wait_for_function("document.querySelector('.moe-plot svg').getBoundingClientRect().width < 400")
+    page.wait_for_function("document.querySelector('#fig-workshop .moe-plot svg').getBoundingClientRect().width < 400")
     model = workshop.get_by_label("Model", exact=True).locator("option:checked")
     assert reading(workshop) == said and model.text_content() == "Mixtral 8x7B"
     drawn = workshop.locator(".mark-text.role-mark text").all_text_contents()
     assert any(said["Intensity"].split()[0] in text for text in drawn)
+    assert page.faults == []
+
+
+@pytest.fixture
+def coverage(site, page):
+    """The figure of page 02 whose address asks for a state."""
+    page.goto((site / "notebooks" / "02_coverage.html").as_uri() + "#fig-coverage?batch=8&skew=1")
+    page.wait_for_function("document.querySelector('#fig-coverage').dataset.ready === 'true'")
+    return page.locator("#fig-coverage")
+
+
+def test_an_address_opens_a_figure_in_its_state(coverage):
+    assert coverage.locator(".moe-finding").inner_text().startswith("8 tokens touch")
+    assert coverage.get_by_label("1/rank").is_checked()
+
+
+def test_a_line_is_dragged_along_the_plot_and_arrow_keys_go_on(coverage, page):
+    box = coverage.locator(".moe-plot").bounding_box()
+    said = [coverage.locator(".moe-finding").inner_text()]
+    page.mouse.move(box["x"] + 300, box["y"] + 150)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 500, box["y"] + 150, steps=5)
+    page.mouse.up()
+    said.append(coverage.locator(".moe-finding").inner_text())
+    page.keyboard.press("ArrowRight")
+    said.append(coverage.locator(".moe-finding").inner_text())
+    tokens = [int(text.split()[0].replace(",", "")) for text in said]
+    assert tokens == sorted(set(tokens))
+
+
+def test_the_pointer_finds_values_and_the_figure_is_taken_away(coverage, page):
+    coverage.locator(".moe-plot").hover(position={"x": 300, "y": 180})
+    assert "tokens in a step" in coverage.locator(".moe-tip").inner_text()
+    for kind in ("SVG", "PNG"):
+        with page.expect_download() as saved:
+            coverage.get_by_role("button", name=kind).click()
+        assert saved.value.suggested_filename == f"02_coverage-coverage.{kind.lower()}"
+        assert saved.value.path().stat().st_size > 5000
     assert page.faults == []
 
 
@@ -138,7 +171,7 @@ def test_in_jupyterlab_a_typed_number_stays_and_readouts_stand_below_their_label
     field.fill("100")
     field.press("Enter")
     wait_for_change(wall, ".moe-tiles", "innerText", before)
-    wall.get_by_role("button", name="Show the numbers").click()
+    wall.get_by_role("button", name="Take it away").click()
     wall.locator("table").first.wait_for()  # Python has heard by now, too, that the slider moved to its nearest step
     assert field.input_value() == "100"
     boxes = [part.bounding_box() for part in wall.locator(".moe-tiles :is(dt, dd)").all()]

@@ -140,7 +140,7 @@ def test_the_library_knows_nothing_of_homework_and_homework_no_formula():
     lines = {line.strip() for path in own for line in path.read_text(encoding="utf-8").splitlines()}
     assert {line for line in lines if "import" in line and "moe_lib" in line} == {
         "import moe_lib",
-        "from moe_lib.charts import look",
+        "from moe_lib import figures",
     }
 
 

@@ -60,25 +60,53 @@ def test_the_first_page_and_what_every_further_page_adds_are_light(visit, landin
 
 FIGURES = """() => [...document.querySelectorAll(".moe-chart")].map(chart => {
   const pictures = chart.querySelectorAll("[role=img]");
-  return { name: chart.getAttribute("aria-label"), role: chart.getAttribute("role"), pictures: pictures.length,
+  return { id: chart.id, tag: chart.tagName, pictures: pictures.length,
+           name: document.getElementById(chart.getAttribute("aria-labelledby")).textContent,
+           finding: chart.querySelector(".moe-finding").innerText, number: chart.querySelector(".moe-no").innerText,
+           drawing: chart.querySelector("figcaption .moe-drawing").innerText,
+           source: chart.querySelector("figcaption .moe-source").innerText,
            picture: pictures[0].getAttribute("aria-label"), cells: chart.querySelectorAll(".moe-numbers td").length,
            empty: [...chart.querySelectorAll(".moe-numbers :is(th, caption)")].filter(x => !x.textContent).length,
-           drawing: chart.innerText.includes("A drawing: there are no numbers") };
+           bare: chart.innerText.includes("A drawing: there are no numbers") };
 })"""
 OPEN = "open => document.querySelectorAll('.moe-numbers, .bd-article details').forEach(box => { box.open = open; })"
 
 
 @every_page
-def test_every_chart_has_a_name_a_picture_of_that_name_and_numbers_or_is_a_drawing(visit):
+def test_every_figure_shows_its_finding_what_is_drawn_its_source_and_numbers_or_is_a_drawing(visit):
     visit.evaluate(OPEN, True)
     visit.wait_for_function("[...document.querySelectorAll('.moe-numbers')].every(box => box.querySelector('p'))")
     figures = visit.evaluate(FIGURES)
     visit.evaluate(OPEN, False)
     for figure in figures:
-        assert 10 < len(figure["name"]) < 170 and figure["role"] == "figure", figure
-        assert figure["pictures"] == 1 and figure["picture"] == figure["name"] and not figure["empty"], figure
-        assert (figure["cells"] >= 4) != figure["drawing"], figure
-    assert sum(figure["drawing"] for figure in figures) <= (visit.name == "notebooks/07_expert_parallelism"), figures
+        assert 10 < len(figure["finding"]) < 175 and figure["name"] == figure["picture"], figure
+        assert figure["tag"] == "FIGURE" and figure["pictures"] == 1 and not figure["empty"], figure
+        assert len(figure["drawing"]) > 20 and len(figure["source"]) > len(figure["number"]) + 5, figure
+        assert (figure["cells"] >= 4) != figure["bare"], figure
+    assert len({figure["id"] for figure in figures}) == len(figures)
+    assert sum(figure["bare"] for figure in figures) <= (visit.name == "notebooks/07_expert_parallelism"), figures
+
+
+@every_page
+def test_figures_are_counted_in_the_order_of_the_page(visit):
+    numbers = visit.locator(".moe-figure .moe-no").all_inner_texts()
+    assert [number.rpartition(".")[2].split()[-1] for number in numbers] == [str(i + 1) for i in range(len(numbers))]
+    assert visit.locator(".moe-figure").count() == len(numbers)
+
+
+TALL = """(height) => [...document.querySelectorAll(".moe-chart:has(input[type=range])")].map((chart) => {
+  const top = chart.querySelector(".moe-plot").getBoundingClientRect().top;
+  return [chart.id, chart.querySelector("input[type=range]").getBoundingClientRect().bottom - top];
+}).filter(([, tall]) => tall > height)"""
+
+
+@every_page
+def test_a_slider_and_its_plot_are_on_one_screen(visit):
+    if visit.locator(".moe-chart input[type=range]").count():
+        for width, height in ((1440, 900), (720, 450), (390, 780)):  # the second is the first at 200 %
+            resize(visit, width, height)
+            assert visit.evaluate(TALL, height) == [], (width, height)
+        resize(visit, 1440)
 
 
 CUT = """[...document.querySelectorAll(".moe-plot:has(svg)")].flatMap((plot) => {

@@ -40,7 +40,7 @@ def entries():
 
 def test_the_reference_covers_every_formula_module():
     assert set(reference.FORMULAS) == {name for name in FORMULAS if not name.startswith("_")}
-    assert {"models", "routing", "steps", "charts", "controls", "bench"} <= {path.stem for path in PAGES}
+    assert {"models", "routing", "steps", "figures", "bench"} <= {path.stem for path in PAGES}
 
 
 def test_every_public_name_of_a_formula_module_says_what_it_is():

@@ -12,7 +12,7 @@ from bs4 import BeautifulSoup
 from conftest import page_names
 from docutils import nodes
 
-from moe_lib.charts.look import SERIES
+from moe_lib.figures._style import SERIES
 from moe_lib.models import CATALOG
 from moe_lib.routing import sample_routing
 

@@ -22,7 +22,7 @@ from page_frame import UNIT
 from PIL import Image
 from sphinx.util import logging
 
-from moe_lib.charts.look import SERIES, counted, digits, gigabytes, percent
+from moe_lib.figures._style import SERIES, counted, digits, gigabytes, percent
 from moe_lib.models import CATALOG
 from moe_lib.routing import sample_routing
 from moe_lib.steps import decode_step, resident_bytes

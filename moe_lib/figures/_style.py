@@ -15,6 +15,7 @@ MOE, DENSE, LIMIT, MEASURED = "#2F82C4", "#BD5C29", "#9179F1", "#138365"  # unde
 CACHE, ALWAYS = "#B88509", "#A54788"  # keys and values, what every token reads
 MUTED = "#8E8F98"  # other models until they are chosen, and what is idle, illegal or past
 NIGHT, UNLIT, LIT = "#14304C", "#24425F", ("#A8672F", "#F2A65A", "#FFF1D6")  # the wall: a lamp is bright in both modes
+SERIES = [MOE, DENSE, LIMIT, MEASURED, CACHE, ALWAYS]
 SOLID, DASHED, DOTTED = [1, 0], [6, 4], [2, 3]
 
 
