@@ -107,8 +107,8 @@ def test_copies_are_counted_once_a_gpu():
 
 
 def test_replicas_help_only_where_loads_are_uneven():
-    assert ALL["queue"].finding == "The fullest GPU has 2.00 times the mean; with expert A on 4 GPUs, 1.00 times"
-    assert OTHERS["even"].finding == "The fullest GPU has 1.00 times the mean, and replicas do not change that"
+    assert ALL["queue"].finding == "The fullest GPU has 2.0 times the mean; with expert A on 4 GPUs, 1.0 times"
+    assert OTHERS["even"].finding == "The fullest GPU has 1.0 times the mean, and replicas do not change that"
 
 
 def test_a_slide_has_a_fragment_for_every_step_but_the_first():

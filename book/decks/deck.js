@@ -78,6 +78,12 @@
     follow();
   };
 
+  // A drawing is as high as its slide has room for.
+  const lowered = (drawing, scale) => {
+    const over = (bottom(drawing.closest("figure")) - lowestOf(drawing, scale)) / scale();
+    if (over > 0) drawing.style.maxHeight = `${drawing.getBoundingClientRect().height / scale() - over}px`;
+  };
+
   const start = async () => {
     const printing = /print-pdf/.test(location.search);
     const framed = /receiver/.test(location.search); // in the speaker's window
@@ -95,8 +101,9 @@
       await laidOut;
       if (printing) document.querySelectorAll(".slides section").forEach((slide) => { slide.hidden = false; slide.ariaHidden = null; });
       Reveal.addKeyBinding({ keyCode: 84, key: "T", description: "Light or dark" }, turn);
-      if (!printing) document.querySelectorAll(".moe-schematic:has(.fragment)").forEach(followed);
       const scale = () => (printing ? 1 : Reveal.getScale());
+      document.querySelectorAll(".moe-schematic svg").forEach((drawing) => lowered(drawing, scale));
+      if (!printing) document.querySelectorAll(".moe-schematic:has(.fragment)").forEach(followed);
       const charts = [...document.querySelectorAll(".moe-chart")];
       await Promise.all(charts.map((chart) => fitted(chart, scale)));
     }

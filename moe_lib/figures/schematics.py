@@ -287,12 +287,11 @@ def split_or_spread(model=V3, device=H200, num_gpus=8, context=8192, weight_byte
                     "whole experts and one cache.",
         steps=[("Split: each GPU holds half of every matrix.", matrices),
                ("Cached heads are split like the rest." if divides else
-                "But all heads share one cached entry, so each GPU keeps the caches of all users.", caches),
-               ("Spread: each GPU holds whole experts, a copy of the attention, and the caches of its own users.",
-                spread[0] + spread[1]),
-               ("Split, GPUs send partial sums, to be added up. Spread, they send tokens to experts, and back.",
+                "But heads share one cached entry, so each GPU keeps all caches.", caches),
+               ("Spread: whole experts, a copy of the attention, the caches of own users.", spread[0] + spread[1]),
+               ("Split, GPUs send partial sums to be added. Spread, they send tokens to experts, and back.",
                 sums + spread[2]),
-               (f"On {num_gpus} GPUs, {fit[0]} sequences fit if all is split, {fit[1]} if experts are spread.",
+               (f"So {num_gpus} GPUs hold {fit[0]} sequences if split, {fit[1]} if spread.",
                 text(241, 436, fit[0], bold=True) + text(517, 436, fit[1], bold=True))])
 
 
@@ -369,21 +368,22 @@ def queue(loads=(8, 4, 2, 2), num_gpus=4, num_slots=8):
                 doors[way] += square(x - 16 * (slots - 1) + 32 * n, base + 24, 30, hot, chr(65 + held[slot]))
             doors[way] += text(x, base + 64, f"GPU {gpu}")
     worst = [float(max_over_mean(gpu_loads(loads, held, num_gpus))[0]) for held in placed]
+    before, after = map(digits, worst)
     copies = len({slot * num_gpus // num_slots for slot in np.flatnonzero(placed[1] == popular).tolist()})
     level, name = base - unit * loads.sum() / num_gpus, chr(65 + popular)
     rules = [line(f"M{x} {level:g}h284", stroke_dasharray="6 6") for x in (2, 354)]
     return Schematic(
         name="queue", height=base + 72, marks=doors[0],
-        finding=f"The fullest GPU has {worst[0]:.2f} times the mean" + (
-            f"; with expert {name} on {counted(copies, 'GPU')}, {worst[1]:.2f} times" if worst[1] < worst[0] - 0.005
-            else ", and replicas do not change that"),
+        finding=f"The fullest GPU has {before} times the mean" + (
+            f"; with expert {name} on {counted(copies, 'GPU')}, {after} times" if worst[1] < worst[0] - 0.005 else
+            ", and replicas do not change that"),
         drawing=f"{loads.sum():g} tokens at the GPUs of their experts, {E} slots beside {num_slots}. Dashed: the mean. "
                 f"Amber: expert {name}, the most popular, and its tokens.",
         description=f"Queues of {', '.join(f'{load:g}' for load in loads)} tokens for {E} experts, and beside them the "
                     f"same tokens with {num_slots} slots.",
         steps=[("Tokens queue at the GPU of their expert.", queues[0]),
-               (f"A layer is done when the fullest GPU is done, which has {worst[0]:.2f} times the mean.", rules[0]),
+               (f"A layer is done when the fullest GPU is done, which has {before} times the mean.", rules[0]),
                (f"With {num_slots} slots, popular experts get replicas that share their tokens. The fullest GPU has "
-                f"{worst[1]:.2f} times the mean.", queues[1] + doors[1] + rules[1]),
+                f"{after} times the mean.", queues[1] + doors[1] + rules[1]),
                (f"But a GPU now has {num_slots // num_gpus} experts to read instead of {E // num_gpus}, which pays "
                 "only if computing takes longer than reading.", "")])
