@@ -7,6 +7,8 @@
   const { layersOf, drawnRows, tableOf, written, csvOf, isText, placesOf, wordsAt } = window.moeTable;
   const NARROW = 560; // px; side-by-side views stack below this
   const AXIS = 78; // px that an axis with its title takes beside a view in a row
+  const AROUND = 84; // px that axis, labels and title take above and below a view
+  const INPUT = 62; // px of a slider below a plot
   const MOST_ROWS = 200; // of a table; the file has them all
   const NEAR = 44; // px from the pointer to what it points at
   const PART = /\{([^{}]+)\}/g; // of a sentence
@@ -18,16 +20,18 @@
     return node;
   };
 
-  // The same chart for the width at hand. A row of views keeps its proportions, or becomes a column.
-  const fit = (spec, width) => {
-    if (spec.hconcat) {
-      const { hconcat: views, ...rest } = spec;
+  // The same chart for the width at hand, and no higher than the screen leaves to it (`room`, px). A row of views keeps
+  // its proportions, or becomes a column.
+  const fit = (spec, width, room) => {
+    const { hconcat: views, ...rest } = spec;
+    const low = (view, count) => (typeof view.height === "number" ? { height: Math.min(view.height, Math.max(150, room / count - AROUND)) } : {});
+    if (views && width < NARROW) return { ...rest, vconcat: views.map((view) => ({ ...view, ...low(view, views.length), width: Math.min(width - AXIS, view.width * 1.2) })) };
+    if (views) {
       const whole = views.reduce((sum, view) => sum + (view.width || 300), 0);
       const free = width - AXIS * views.length;
-      if (width < NARROW) return { ...rest, vconcat: views.map((view) => ({ ...view, width: Math.min(width - AXIS, view.width * 1.2) })) };
-      return { ...rest, hconcat: views.map((view) => ({ ...view, width: Math.floor((free * (view.width || 300)) / whole) })) };
+      return { ...rest, hconcat: views.map((view) => ({ ...view, ...low(view, 1), width: Math.floor((free * (view.width || 300)) / whole) })) };
     }
-    return { ...spec, width, autosize: { type: "fit-x", contains: "padding" } };
+    return { ...spec, ...low(spec, 1), width, autosize: { type: "fit-x", contains: "padding" } };
   };
 
   // One labelled input per choice, returned. `change` gets the position of the chosen option.
@@ -253,7 +257,8 @@
       return { ...fitted, params: (fitted.params ?? []).map((param) => (param.name in ours ? { name: param.name, value: ours[param.name] } : param)) };
     };
     const drawWith = async (width, columns) => {
-      const fitted = fit(spec, width);
+      const room = sliders.length && !el.closest(".reveal") ? innerHeight - INPUT : Infinity; // slider and plot on one screen
+      const fitted = fit(spec, width, room);
       const legend = columns && { ...fitted.config?.legend, columns, ...(columns === 1 && { direction: "vertical" }) };
       fitted.config = { ...fitted.config, ...(legend && { legend }), mark: { ...fitted.config?.mark, tooltip: false } }; // we show our own
       delete fitted.$schema; // the file says version 5 for JupyterLab's sake; it is valid in both
