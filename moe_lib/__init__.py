@@ -40,7 +40,7 @@ _HOMES = {
     "exchange": "link_time",
     "balance": "balance",
     "plan": "plan moe_or_dense cost_per_million_tokens",
-    "records": "", "claims": "", "measured": "", "charts": "", "controls": "", "figures": "", "bench": "",
+    "records": "", "claims": "", "measured": "", "figures": "", "bench": "",
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 

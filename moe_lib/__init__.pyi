@@ -1,6 +1,6 @@
 """What type checkers see of the package: its names at hand, which `__getattr__` loads when they are used."""
 
-from . import bench, charts, claims, controls, figures, measured, records
+from . import bench, claims, figures, measured, records
 from .balance import balance
 from .caching import lru_hit_rates
 from .exchange import link_time
@@ -16,7 +16,7 @@ from .steps import decode_step, prefill, resident_bytes, sequences_that_fit
 
 __version__: str
 __all__ = [
-    "balance", "batch_for_coverage", "bench", "CATALOG", "charts", "claims", "compute_bound_batch", "controls", "figures",
+    "balance", "batch_for_coverage", "bench", "CATALOG", "claims", "compute_bound_batch", "figures",
     "cost_per_million_tokens", "coverage", "decode_step", "dense_twin", "DEVICES", "experts_touched",
     "fit_overhead", "from_config", "from_counts", "Layout", "link_time", "LINKS", "lru_hit_rates", "measured",
     "moe_or_dense", "MoEModel", "plan", "prefill", "problems", "rank_step", "records", "resident_bytes",

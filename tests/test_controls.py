@@ -5,9 +5,9 @@ import re
 from datetime import UTC, datetime
 
 import pytest
-from drawing import MIXTRAL, both_versions, drawn, faces, page_says, paths, start, widgets_of
+from drawing import CONTROLS, MIXTRAL, both_versions, drawn, faces, page_says, paths, start, widgets_of
 
-from moe_lib import controls
+from moe_lib import figures
 from moe_lib.hardware import DEVICES
 from moe_lib.models import CATALOG
 from moe_lib.steps import decode_step
@@ -39,7 +39,7 @@ def page():
     return faces("workshop")[1]
 
 
-@pytest.fixture(params=sorted(set(controls.__all__) - {"predict"}))
+@pytest.fixture(params=CONTROLS)
 def both(request):
     """(a control, the page's face of it)."""
     return faces(request.param)
@@ -51,15 +51,10 @@ def test_the_workshop_stands_at_the_worked_example(workshop):
     assert said["Tokens per expert"].startswith("2.0") and said["Intensity"] == "4.01 FLOP/byte"
 
 
-def test_the_plate_s_rounded_counts_read_a_little_more(workshop):
-    said = workshop.readout(model="plate-deepseek-v3", precision="bf16", device="h200", batch=64)
-    assert said["Read in a step"] == "1,170 GB"
-
-
 def test_rows_of_the_page_are_what_decode_step_computes(page):
     for row in page["datasets"]["curve"][::97]:
-        model = {**CATALOG, **controls.choices.PLATE}[row["model"]]
-        step = decode_step(model, row["batch"], weight_bytes=controls.choices.WEIGHT_BYTES[row["precision"]])
+        model = CATALOG[row["model"]]
+        step = decode_step(model, row["batch"], weight_bytes=figures._choices.WEIGHT_BYTES[row["precision"]])
         assert row["moe"] == pytest.approx(step.intensity, rel=1e-4)
 
 
@@ -129,7 +124,7 @@ def test_a_long_layout_may_break_after_a_plus():
 
 
 def test_a_batch_off_the_page_s_grid_is_computed_live():
-    view = controls.workshop().live()
+    view = figures.workshop().live()
     (number,) = widgets_of(view, "BoundedIntText")
     number.value = 100
     assert "245 of 256" in widgets_of(view, "HTML")[1].value
@@ -137,13 +132,13 @@ def test_a_batch_off_the_page_s_grid_is_computed_live():
 
 
 def test_a_reader_s_own_model_is_chosen_and_counted():
-    control = controls.workshop(MIXTRAL)
+    control = figures.workshop(MIXTRAL)
     own = control.choices[0].start
     assert "of 8" in control.readout(model=own, precision="bf16", device="h100", batch=2)["Experts touched"]
 
 
 def test_an_uploaded_config_is_added_or_its_fault_is_told():
-    view = controls.workshop().live()
+    view = figures.workshop().live()
     (button,), menu = widgets_of(view, "FileUpload"), widgets_of(view, "Dropdown")[0]
     file = {"name": "config.json", "type": "application/json", "size": 1, "last_modified": datetime.now(UTC)}
     button.set_trait("value", [{**file, "content": memoryview(b'{"model_type": "unheard-of"}')}])
@@ -153,7 +148,7 @@ def test_an_uploaded_config_is_added_or_its_fault_is_told():
 
 
 def test_every_upload_is_a_model_of_its_own():
-    view, told = controls.workshop().live(), []
+    view, told = figures.workshop().live(), []
     (button,) = widgets_of(view, "FileUpload")
     file = {"name": "config.json", "type": "application/json", "size": 1, "last_modified": datetime.now(UTC)}
     for layers in (4, 8, 16):
@@ -165,7 +160,7 @@ def test_every_upload_is_a_model_of_its_own():
 
 @pytest.mark.parametrize("content", [b"", b"<html>" + b"x" * 5000, b"models/config.json", b"[]", b"\xff"])
 def test_an_upload_that_is_no_config_is_refused_in_a_short_sentence(content):
-    view = controls.workshop().live()
+    view = figures.workshop().live()
     (button,), menu = widgets_of(view, "FileUpload"), widgets_of(view, "Dropdown")[0]
     before = menu.options
     file = {"name": "x.json", "type": "", "size": 1, "last_modified": datetime.now(UTC)}
@@ -176,12 +171,12 @@ def test_an_upload_that_is_no_config_is_refused_in_a_short_sentence(content):
 
 def test_a_quantization_that_is_not_read_is_told_in_the_bill():
     config = MIXTRAL | {"quantization_config": {"quant_method": "modelopt"}}
-    control = controls.memory_bill(config)
+    control = figures.memory_bill(config)
     assert "assumed" in control.readout(**start(control))["Bytes a weight"]
 
 
 def test_a_reader_s_own_model_has_a_line_and_a_readout_in_speculation():
-    control = controls.speculation(MIXTRAL)
+    control = figures.speculation(MIXTRAL)
     said = control.readout(**start(control))
     assert any("yours" in label for label in said)
 
@@ -203,7 +198,7 @@ def test_the_number_of_devices_needed_is_the_least_that_hold_the_weights(worksho
                           (111, "2 times too low."), (444.8, "2 times too high."), (0, ""),
                           (333_600, "1,500 times too high.")])
 def test_a_prediction_is_compared_with_the_computed_answer(guess, verdict):
-    view = controls.predict("How many?", 222.4, "experts").live()
+    view = figures.predict("How many?", 222.4, "experts").live()
     widgets_of(view, "FloatText")[0].value = guess
     widgets_of(view, "Button")[0].click()
     answer = widgets_of(view, "HTML")[-1].value

@@ -1,4 +1,4 @@
-"""Imports run one way: facts and counting, steps, bounds, deployment, charts, controls."""
+"""Imports run one way: facts and counting, steps, bounds, deployment, figures."""
 
 import ast
 import graphlib
@@ -22,9 +22,7 @@ LEVELS = [
     {"balance"},
     {"plan"},
     {"bench"},
-    {"charts"},
-    {"two_faces"},
-    {"controls"},
+    {"figures"},
     {"__main__"},
 ]
 FORMULAS = set.union(*LEVELS[:9]) - {"_instantiate"}  # the one that may load torch, inside its functions
@@ -108,13 +106,8 @@ def test_no_formula_imports_tables_charts_widgets_or_torch(name):
     assert not imports(sources[name])[1] & OUTSIDERS
 
 
-@pytest.mark.parametrize("name", sorted(name for name in sources if name.startswith("charts/")))
-def test_charts_draw_rows_and_import_no_formula(name):
-    assert imports(sources[name])[0] == set()
-
-
-@pytest.mark.parametrize("name", sorted(name for name in sources if name.startswith(("charts/", "controls/"))))
-def test_charts_and_controls_leave_bandwidths_to_formulas(name):
+@pytest.mark.parametrize("name", sorted(name for name in sources if name.startswith("figures/")))
+def test_figures_leave_bandwidths_to_formulas(name):
     code = ast.walk(ast.parse(sources[name].read_text(encoding="utf-8")))
     named = {node.attr for node in code if isinstance(node, ast.Attribute)}
     assert not named & {"bandwidth_bytes_per_s", "bytes_per_s"}
@@ -140,10 +133,10 @@ def test_no_file_imports_itself_by_way_of_others():
 
 
 def test_a_circle_between_files_of_a_folder_is_found(tmp_path):
-    lines = {"moe_lib/charts/a.py": "def f():\n  from .b import x", "moe_lib/charts/b.py": "from . import c",
-             "moe_lib/charts/c.py": "from moe_lib.charts import a", "moe_lib/charts/__init__.py": "from . import a"}
+    lines = {"moe_lib/figures/a.py": "def f():\n  from .b import x", "moe_lib/figures/b.py": "from . import c",
+             "moe_lib/figures/c.py": "from moe_lib.figures import a", "moe_lib/figures/__init__.py": "from . import a"}
     for name, text in lines.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    with pytest.raises(graphlib.CycleError, match=r"charts\.a"):
+    with pytest.raises(graphlib.CycleError, match=r"figures\.a"):
         graphlib.TopologicalSorter(within(named(tmp_path))).prepare()

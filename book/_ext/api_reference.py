@@ -20,7 +20,7 @@ from sphinx.util.nodes import make_refnode
 
 FORMULAS = ("models", "routing", "hardware", "records", "claims", "steps", "roofline", "speculation",
             "offload", "caching", "layouts", "exchange", "measured", "balance", "plan")  # fmt: skip
-SHORT = ("moe_lib.charts", "moe_lib.controls")  # the first paragraph of a docstring will do
+SHORT = ("moe_lib.figures",)  # the first paragraph of a docstring will do
 EQUATION = re.compile(r"notebook\s+(\d\d),\s+eq\.\s+(\d\.\d)(?:\s+and\s+(\d\.\d))?")
 NUMBER = "equation-number"
 
@@ -235,7 +235,7 @@ def _links(app, page, names):
 
 def _short(name):
     _, module_name, *rest = name.split(".")
-    return ".".join([module_name, *rest] if module_name in ("charts", "controls", "kernels", "bench") else rest)
+    return ".".join([module_name, *rest] if module_name in ("figures", "kernels", "bench") else rest)
 
 
 def _insert(after, words, links):
