@@ -29,11 +29,11 @@ from .schematics import (
     waking,
 )
 from .speculation import speculation
-from .workshop import served, workshop
+from .workshop import cover, served, workshop
 
 __all__ = [
     "ALWAYS", "CACHE", "DENSE", "LIMIT", "MEASURED", "MOE", "MUTED", "WIDTH", "balance", "cache_by_context",
-    "cache_per_token", "chunk_times", "chunks", "chunks_beside_decoding", "context", "contexts", "coverage",
+    "cache_per_token", "chunk_times", "chunks", "chunks_beside_decoding", "context", "contexts", "cover", "coverage",
     "covered", "equal_context", "exchange", "exchange_times", "finish", "hit_rates", "kernels", "ladder", "layer",
     "layer_times", "layers_outside", "layouts", "machine", "measured", "memory_bill", "missed_by",
     "offloaded_batches", "offloading", "one_curve", "one_step", "over_bound", "over_limit", "overlap", "parallel",
