@@ -4,13 +4,13 @@
 import pytest
 from drawing import both_versions, faces, paths
 
-from moe_lib import charts, controls, records
+from moe_lib import figures, records
 from moe_lib.models import CATALOG, from_config, from_counts
 from moe_lib.steps import decode_step, resident_bytes
 
 DENSE = {"model_type": "llama", "vocab_size": 100, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2,
          "intermediate_size": 16}
-WEIGHTS = {"released": None, **controls.choices.WEIGHT_BYTES}
+WEIGHTS = {"released": None, **figures._choices.WEIGHT_BYTES}
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_as_many_devices_are_drawn_as_the_readout_says(bill, page):
         end = bars(page["datasets"], model, precision, sequences, context)[-1]["end"]
         drawn = sum(row["device"] == device and row["begins"] < end for row in page["datasets"]["devices"])
         said = int(bill.readout(**chosen)["Devices needed"].replace(",", ""))
-        assert drawn == min(said, controls.page_01.MOST_RULES)
+        assert drawn == min(said, figures.page_01.MOST_RULES)
 
 
 def test_both_faces_of_the_bill_show_the_same(bill, page):
@@ -89,22 +89,22 @@ def test_a_reader_s_config_stands_first_in_the_bill(tmp_path):
     own = {"model_type": "mixtral", "vocab_size": 32000, "hidden_size": 1024, "intermediate_size": 1792,
            "num_hidden_layers": 16, "num_attention_heads": 16, "num_key_value_heads": 4, "num_local_experts": 32,
            "num_experts_per_tok": 4}
-    control = controls.memory_bill(own)
+    control = figures.memory_bill(own)
     assert control.choices[0].start == next(iter(control.choices[0].options.values())) == "mixtral, yours"
     said = control.readout(model="mixtral, yours", precision="bf16", device="h200", sequences=1, context=1024)
     resident = said["Resident"]
-    assert resident == charts.gigabytes(resident_bytes(from_config(own), weight_bytes=2, sequences=1, context=1024))
+    assert resident == figures.gigabytes(resident_bytes(from_config(own), weight_bytes=2, sequences=1, context=1024))
 
 
 def figures():
-    bill = controls.memory_bill()
+    bill = figures.memory_bill()
     row = {"label": "a model", "series": "dense model", "size": 1e5, "beyond": 5e4}
     lines = {model.name: [2e5, 1e5, 5e4] for model in list(CATALOG.values())[:7]}
     yield bill.static()
     yield bill.live_spec(model="mixtral-8x7b", precision="fp4", device="rtx-4090", sequences=7, context=3000)
-    yield charts.cache_per_token([row], [row]).to_dict()
-    yield charts.sparsity([{"label": "a model", "ratio": 3.6, "limit": 4, "expert": 1e8}]).to_dict()
-    yield charts.cache_by_context([2**10, 2**15, 2**20], lines, lines).to_dict()
+    yield figures.cache_per_token([row], [row]).to_dict()
+    yield figures.sparsity([{"label": "a model", "ratio": 3.6, "limit": 4, "expert": 1e8}]).to_dict()
+    yield figures.cache_by_context([2**10, 2**15, 2**20], lines, lines).to_dict()
 
 
 @both_versions

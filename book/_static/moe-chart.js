@@ -24,11 +24,12 @@
   // its proportions, or becomes a column.
   const fit = (spec, width, room) => {
     const { hconcat: views, ...rest } = spec;
+    const taken = AXIS + (spec.usermeta?.beside ?? 0); // names at the ends of lines
     const low = (view, count) => (typeof view.height === "number" ? { height: Math.min(view.height, Math.max(150, room / count - AROUND)) } : {});
-    if (views && width < NARROW) return { ...rest, vconcat: views.map((view) => ({ ...view, ...low(view, views.length), width: Math.min(width - AXIS, view.width * 1.2) })) };
+    if (views && width < NARROW) return { ...rest, vconcat: views.map((view) => ({ ...view, ...low(view, views.length), width: Math.min(width - taken, view.width * 1.2) })) };
     if (views) {
       const whole = views.reduce((sum, view) => sum + (view.width || 300), 0);
-      const free = width - AXIS * views.length;
+      const free = width - taken * views.length;
       return { ...rest, hconcat: views.map((view) => ({ ...view, ...low(view, 1), width: Math.floor((free * (view.width || 300)) / whole) })) };
     }
     return { ...spec, ...low(spec, 1), width, autosize: { type: "fit-x", contains: "padding" } };

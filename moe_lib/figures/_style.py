@@ -205,9 +205,10 @@ def share_axis(field):
     return linear_axis(field, "share of the experts touched", (0, 1), format=".0%")
 
 
-def rows_axis():
-    """The y axis of a figure with one model a row, in the order given."""
-    return alt.Y("label:N", sort=None, title=None, axis=alt.Axis(labelLimit=0, grid=True, ticks=False, domain=False))
+def rows_axis(table=None):
+    """The y axis of a figure with one row a label, in the order given: that of `table`, or of the rows drawn first."""
+    order = [row["label"] for row in table] if table else None
+    return alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelLimit=0, grid=True, ticks=False, domain=False))
 
 
 def position(axis, value):
@@ -308,12 +309,12 @@ def beside(field, most, dx=9):
     return {"align": {"expr": f"{far} ? 'right' : 'left'"}, "dx": {"expr": f"{far} ? {-dx} : {dx}"}}
 
 
-def phone(there, elsewhere):
+def phone(there, elsewhere, narrow=400):
     """A setting of a mark that is another one where the plot is as narrow as on a phone."""
-    return {"expr": f"width < 400 ? {there!r} : {elsewhere!r}"}
+    return {"expr": f"width < {narrow} ? {there!r} : {elsewhere!r}"}
 
 
-def labels(ends, x, y, looks, height=HEIGHT, wrap=22, size=13):
+def labels(ends, x, y, looks, height=HEIGHT, wrap=22, size=13, narrow=400):
     """Names of lines at their ends, each in its colour, moved apart where they would overlap.
 
     Right of the plot; on a phone above the end of the line, where they take no width.
@@ -326,16 +327,17 @@ def labels(ends, x, y, looks, height=HEIGHT, wrap=22, size=13):
         Axes with domains.
     looks : dict of str to str
         Name to colour.
-    height, wrap, size : int
-        Of the plot, px; characters a line; px.
+    height, wrap, size, narrow : int
+        Of the plot, px; characters a line; px; a plot of fewer px has no room beside it.
     """
     said = {name: textwrap.fill(name, wrap) for name in ends}
     tall = (size + 2) * max(text.count("\n") + 1 for text in said.values())
     at = {name: height * (1 - position(y, end)) for name, (_, end) in ends.items()}
     moved = dict(zip(at, apart(list(at.values()), tall), strict=True))
     return [words([{**dict(zip(_fields(x, y), end, strict=True)), "says": said[name]}], "says", looks[name],
-                  align=phone("right", "left"), dx=phone(-2, 8), dy=moved[name] - at[name] + 0.0, bold=True, size=size,
-                  baseline=phone("bottom", "middle"), x=x, y=y) for name, end in ends.items()]
+                  align=phone("right", "left", narrow), dx=phone(-2, 8, narrow), bold=True, size=size,
+                  dy=float(moved[name] - at[name]),
+                  baseline=phone("bottom", "middle", narrow), x=x, y=y) for name, end in ends.items()]
 
 
 def _fields(*axes):
@@ -376,7 +378,7 @@ def lines(table, x, y, looks, at=None, **options):
 # The finish
 
 
-def finish(chart, name, drawing, finding="", source="", said=""):
+def finish(chart, name, drawing, finding="", source="", said="", beside=0):
     """The look that all figures share, and what a figure says in words.
 
     ``currentColor`` is the page's own text colour: light and dark need no redraw. Names and numbers of single marks are
@@ -395,11 +397,14 @@ def finish(chart, name, drawing, finding="", source="", said=""):
         Where rows come from, "measured by ..." where they are measurements.
     said : str
         More for who does not see it, such as `spans`.
+    beside : int
+        In a row of views, px that names at the ends of lines take beside each.
     """
     text = {"labelColor": "currentColor", "titleColor": "currentColor"}
     font = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
-    usermeta = {"name": name, "finding": finding, "drawing": drawing, "source": source}
-    return chart.properties(description=" ".join(filter(None, [drawing, said])), usermeta=usermeta).configure(
+    usermeta = {"name": name, "finding": finding, "drawing": drawing, "source": source, "beside": beside}
+    told = " ".join(filter(None, [drawing, said]))
+    return chart.properties(description=told, usermeta=usermeta).configure(
         background="transparent", font=font, aria=False, view={"stroke": None}, mark={"aria": False, "tooltip": True},
         text={"color": "currentColor", "fontSize": 13},
         title={"color": "currentColor", "subtitleColor": "currentColor", "fontSize": 13, "anchor": "start",

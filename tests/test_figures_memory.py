@@ -1,0 +1,41 @@
+"""Findings of the figures of memory turn with their rows."""
+
+import numpy as np
+
+from moe_lib import figures
+
+
+def made_up(rng):
+    """Arguments for every figure of given rows, other ones for each rng."""
+    n = int(rng.integers(4, 30))
+    fields = ("size", "beyond", "ratio", "limit", "expert")
+    table = [{"label": f"m{i}, x", "series": "dense model", **dict(zip(fields, row, strict=True))}
+             for i, row in enumerate(rng.lognormal(6, 2, (n, 5)))]
+    x = rng.integers(500, 5000) * 2.0 ** np.arange(n)
+    held, read = ({name: rng.lognormal(9, 1, n) for name in ("one", "two")} for _ in range(2))
+    return {"cache_per_token": (table, table[:2]), "sparsity": (table,), "cache_by_context": (x, held, read)}
+
+
+def row(label, **fields):
+    return {"label": label, "series": "mixture of experts", "beyond": 1e5, "expert": 1e8, **fields}
+
+
+def test_the_model_with_the_largest_cache_is_named_first():
+    one, two = row("a, GQA", size=2e5), row("b, MLA", size=1e5)
+    assert figures.cache_per_token([one, two], []).usermeta["finding"] == "For a token a keeps 2.0 times the cache of b"
+    one["size"] = 5e4
+    assert figures.cache_per_token([one, two], []).usermeta["finding"] == "For a token b keeps 2.0 times the cache of a"
+
+
+def test_the_sparsest_model_is_named_with_its_limit():
+    rows = [row("a, 1 of 8", ratio=6, limit=8), row("b, 2 of 8", ratio=3, limit=4)]
+    assert figures.sparsity(rows).usermeta["finding"] == "a holds 6.0 times what a token uses, of at most 8.0"
+    rows[1]["ratio"] = 12
+    assert figures.sparsity(rows).usermeta["finding"].startswith("b holds 12 times")
+
+
+def test_the_model_that_spares_most_reading_is_named():
+    context, same = [1024, 2048], {"a": [8, 8], "b": [8, 8]}
+    said = [figures.cache_by_context(context, same, read).usermeta["finding"]
+            for read in ({"a": [8, 2], "b": [8, 4]}, {"a": [8, 6], "b": [8, 4]})]
+    assert "a step of a reads 2.0 bytes" in said[0] and "a step of b reads 4.0 bytes" in said[1]
