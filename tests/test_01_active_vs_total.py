@@ -63,7 +63,7 @@ def test_as_many_devices_are_drawn_as_the_readout_says(bill, page):
         end = bars(page["datasets"], model, precision, sequences, context)[-1]["end"]
         drawn = sum(row["device"] == device and row["begins"] < end for row in page["datasets"]["devices"])
         said = int(bill.readout(**chosen)["Devices needed"].replace(",", ""))
-        assert drawn == min(said, figures.page_01.MOST_RULES)
+        assert drawn == min(said, figures.memory.MOST_BOXES)
 
 
 def test_both_faces_of_the_bill_show_the_same(bill, page):
@@ -93,10 +93,10 @@ def test_a_reader_s_config_stands_first_in_the_bill(tmp_path):
     assert control.choices[0].start == next(iter(control.choices[0].options.values())) == "mixtral, yours"
     said = control.readout(model="mixtral, yours", precision="bf16", device="h200", sequences=1, context=1024)
     resident = said["Resident"]
-    assert resident == figures.gigabytes(resident_bytes(from_config(own), weight_bytes=2, sequences=1, context=1024))
+    assert resident == figures._style.gigabytes(resident_bytes(from_config(own), weight_bytes=2, sequences=1, context=1024))
 
 
-def figures():
+def specs():
     bill = figures.memory_bill()
     row = {"label": "a model", "series": "dense model", "size": 1e5, "beyond": 5e4}
     lines = {model.name: [2e5, 1e5, 5e4] for model in list(CATALOG.values())[:7]}
@@ -109,7 +109,7 @@ def figures():
 
 @both_versions
 def test_figures_are_valid_in_both_versions_of_vega_lite(version, caplog):
-    for spec in figures():
+    for spec in specs():
         assert paths(spec, version, caplog) > 4
 
 

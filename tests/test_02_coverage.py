@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from page_rules import cells
 
-from moe_lib import charts, controls
+from moe_lib import figures
 from moe_lib.hardware import DEVICES
 from moe_lib.models import CATALOG, dense_twin
 from moe_lib.records import inclusion, router_loads, shipped
@@ -79,7 +79,7 @@ def test_the_wall_s_curves_are_the_library_s():
     loads = {tuple(of.data[key] for key in ("model", "domain", "layer")): inclusion(of) for of in router_loads()}
     for row in faces("wall")[1]["datasets"]["curve"]:
         if row["router"] == "olmoe":
-            expected = coverage_of(loads[controls.page_02.WALL_LOADS], row["batch"])
+            expected = coverage_of(loads[figures.page_02.WALL_LOADS], row["batch"])
             assert row["share"] == pytest.approx(expected, rel=1e-4)
             assert row["share"] <= row["uniform"]
         elif row["router"] == "deepseek-v3":
@@ -106,8 +106,8 @@ def test_a_reader_s_own_router_is_chosen():
     config = {"model_type": "qwen3_moe", "hidden_size": 512, "moe_intermediate_size": 256, "intermediate_size": 1024,
               "num_experts": 96, "num_experts_per_tok": 3, "num_hidden_layers": 4, "num_attention_heads": 8,
               "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 32000}
-    assert {"num_experts": 96, "top_k": 3}.items() <= start(controls.coverage(config)).items()
-    curve = controls.speculation(json.dumps(config)).static()["datasets"]["curve"]
+    assert {"num_experts": 96, "top_k": 3}.items() <= start(figures.coverage(config)).items()
+    curve = figures.speculation(json.dumps(config)).static()["datasets"]["curve"]
     assert {"g0", "g1", "g2", "g3"} <= curve[0].keys()
 
 
@@ -118,18 +118,18 @@ def test_the_speculation_control_draws_the_formula():
         assert row["g0"] == pytest.approx(gain, rel=1e-4)
 
 
-def figures():
+def specs():
     batch, shares = [1, 4, 16], np.array([0.1, 0.3, 0.7])
-    yield charts.covered({"one": {"batch": batch, "lines": {"bound": shares, "real": [shares / 2, shares / 3]}}} | {
+    yield figures.covered({"one": {"batch": batch, "lines": {"bound": shares, "real": [shares / 2, shares / 3]}}} | {
         "two": {"batch": batch, "lines": {"bound": shares, "real": [shares / 2]}, "points": {"seen": shares}}})
-    yield charts.covered({"one": {"batch": batch, "lines": {"bound": shares}, "points": {"seen": shares}}})
+    yield figures.covered({"one": {"batch": batch, "lines": {"bound": shares}, "points": {"seen": shares}}})
     lines = {"bound": 1e-3 * shares, "active": 5e-4 * shares}
-    yield charts.layer_times(batch, lines, {"measured": (batch, 2e-3 * shares)})
+    yield figures.layer_times(batch, lines, {"measured": (batch, 2e-3 * shares)})
 
 
 @both_versions
 def test_every_figure_of_the_page_is_valid_in_both_versions_of_vega_lite(version, caplog):
-    specs = [*(faces(name)[1] for name in MADE), *(figure.to_dict() for figure in figures()),
+    specs = [*(faces(name)[1] for name in MADE), *(figure.to_dict() for figure in specs()),
              faces("wall")[0].live_spec(router="olmoe", batch=37),
              faces("coverage")[0].live_spec(num_experts=60, top_k=4, skew=1, batch=5)]
     for spec in specs:

@@ -7,7 +7,7 @@ from drawing import MIXTRAL, both_versions, faces, page_says, paths, rows_with_o
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moe_lib import charts, controls, records
+from moe_lib import figures, records
 from moe_lib.hardware import DEVICES
 from moe_lib.models import CATALOG
 from moe_lib.roofline import attainable_flops_per_s, expert_intensity
@@ -62,8 +62,8 @@ def test_the_roofline_stands_at_the_worked_example(roofline):
 
 def test_dots_of_the_page_are_steps_on_the_roof(page):
     for row in page["datasets"]["moe"][::7]:
-        model, device = {**CATALOG, **controls.choices.PLATE}[row["model"]], DEVICES[row["device"]]
-        step = decode_step(model, row["batch"], weight_bytes=controls.choices.WEIGHT_BYTES[row["precision"]])
+        model, device = {**CATALOG, **figures._choices.PLATE}[row["model"]], DEVICES[row["device"]]
+        step = decode_step(model, row["batch"], weight_bytes=figures._choices.WEIGHT_BYTES[row["precision"]])
         dtype = "fp8" if row["precision"] == "fp8" and row["device"] != "a100-80gb" else "bf16"
         assert row["intensity"] == pytest.approx(step.intensity, rel=1e-4)
         assert row["rate"] == pytest.approx(attainable_flops_per_s(step.intensity, device, dtype), rel=1e-4)
@@ -77,7 +77,7 @@ def test_the_roofline_says_the_same_live_and_on_the_page(roofline, page):
 
 
 def test_a_reader_s_model_stands_first_and_the_page_stays_within_its_rows():
-    assert rows_with_own_model(controls.roofline(MIXTRAL)) <= 5000
+    assert rows_with_own_model(figures.roofline(MIXTRAL)) <= 5000
 
 
 def test_a_batch_off_the_grid_is_drawn_live(roofline):
@@ -95,12 +95,12 @@ def _figures():
     curves = batch * np.array([[[1], [0.5]], [[2], [0.1]]])
     roof = np.array([1, 206, 4000])
     return {
-        "ridges": charts.ridges({"h100": 295.2, "h200": 206.0}, 16, "16 tokens"),
-        "shapes": charts.shapes(batch, tiles | room, {name: values / 10 for name, values in room.items()}),
-        "time_ratio": charts.time_ratio(batch, {"one": batch / 100 + 1}, 206, "here", {"one": 3770}),
-        "ladder": charts.ladder({"a": 64, "b": 206, "c": 8192}),
-        "kernels": charts.kernels((roof, attainable_flops_per_s(roof, H200)), {"one": (batch, 3e12 * batch)}),
-        "contexts": charts.contexts(batch, curves, ["one", "two"], ["none", "8,192"], 206, "the ridge"),
+        "ridges": figures.ridges({"h100": 295.2, "h200": 206.0}, 16, "16 tokens"),
+        "shapes": figures.shapes(batch, tiles | room, {name: values / 10 for name, values in room.items()}),
+        "time_ratio": figures.time_ratio(batch, {"one": batch / 100 + 1}, 206, "here", {"one": 3770}),
+        "ladder": figures.ladder({"a": 64, "b": 206, "c": 8192}),
+        "kernels": figures.kernels((roof, attainable_flops_per_s(roof, H200)), {"one": (batch, 3e12 * batch)}),
+        "contexts": figures.contexts(batch, curves, ["one", "two"], ["none", "8,192"], 206, "the ridge"),
     }
 
 
@@ -117,5 +117,5 @@ def test_the_roofline_is_valid_in_both_versions_of_vega_lite(roofline, page, ver
 
 
 def test_the_ladder_draws_every_rung_it_is_given():
-    rows = charts.ladder({"a": 64, "b": 206, "c": 8192}).to_dict()["data"]["values"]
+    rows = figures.ladder({"a": 64, "b": 206, "c": 8192}).to_dict()["data"]["values"]
     assert [(row["batch"], row["says"]) for row in rows] == [(64, "a"), (206, "b"), (8192, "c")]

@@ -7,7 +7,7 @@ from drawing import MIXTRAL, both_versions, faces, page_says, paths, rows_with_o
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moe_lib import charts, controls, records
+from moe_lib import figures, records
 from moe_lib.hardware import DEVICES
 from moe_lib.models import CATALOG, dense_twin
 from moe_lib.roofline import compute_bound_batch, step_time
@@ -134,7 +134,7 @@ def test_the_context_control_draws_what_decode_step_reads():
         step = decode_step(CATALOG[row["model"]], row["batch"], context=row["context"])
         assert row["cache"] == pytest.approx(step.kv_bytes_read / 1e9, rel=1e-4)
     for row in page["equal"][::17]:
-        weights = {"weight_bytes": controls.choices.WEIGHT_BYTES[row["precision"]]}
+        weights = {"weight_bytes": figures._choices.WEIGHT_BYTES[row["precision"]]}
         step = decode_step(CATALOG[row["model"]], row["batch"], context=row["at"], **weights)
         assert step.kv_bytes_read == pytest.approx(step.weight_bytes_read, rel=1e-3)
 
@@ -179,7 +179,7 @@ def test_both_faces_say_and_draw_the_same(name):
         assert rows == [row for row in page["datasets"][data] if all(row[key] == chosen[key] for key in keys)]
 
 
-@pytest.mark.parametrize("make", [controls.context, controls.chunks])
+@pytest.mark.parametrize("make", [figures.context, figures.chunks])
 def test_a_reader_s_model_stands_first_and_the_page_stays_within_its_rows(make):
     assert rows_with_own_model(make(MIXTRAL)) <= 5000
 
@@ -201,10 +201,10 @@ def _figures():
     ratios = {"one": np.array([1, 1.1, 1.9]), "two": np.array([1, 1.05, 1.3])}
     chunk = np.array([1, 8, 64])
     return {
-        "equal_context": charts.equal_context(batch, {"one": 1e6 / batch, "two": 1e5 / batch}, {"twin": 1e4 / batch},
+        "equal_context": figures.equal_context(batch, {"one": 1e6 / batch, "two": 1e5 / batch}, {"twin": 1e4 / batch},
                                               131072, "131,072 tokens"),
-        "slowdown": charts.slowdown(context, ratios, ratios),
-        "chunk_times": charts.chunk_times(chunk, {"bound": 1e-3 * chunk, "all": 0.02 * np.ones(3)},
+        "slowdown": figures.slowdown(context, ratios, ratios),
+        "chunk_times": figures.chunk_times(chunk, {"bound": 1e-3 * chunk, "all": 0.02 * np.ones(3)},
                                           {"measured": 2e-3 * chunk}),
     }
 

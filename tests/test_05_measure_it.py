@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from drawing import both_versions, faces, page_says, paths, start, widgets_of
 
-from moe_lib import charts, controls, measured, records, routing
+from moe_lib import figures, measured, records, routing
 from moe_lib.bench import suite
 from moe_lib.hardware import DEVICES
 from moe_lib.models import CATALOG
@@ -236,12 +236,12 @@ def test_a_reader_s_record_comes_first_from_a_list_or_a_file(tmp_path):
     record, path = own_record(), tmp_path / "mine.jsonl"
     records.write(path, [record])
     for own, name in ([record], "moe_decode, a test"), (path, "mine.jsonl: moe_decode, a test"):
-        machine = controls.measured(own).choices[0]
+        machine = figures.measured(own).choices[0]
         assert machine.start == next(iter(machine.options.values())) == name
 
 
 def test_a_record_is_said_to_be_timed_where_it_was_and_from_which_file():
-    control = controls.measured([own_record()])
+    control = figures.measured([own_record()])
     assert control.readout(**start(control))["Timed by"] == "a test; none"
     told = [control.readout(**start(control, device=control.add_model([own_record()], file)))["Timed by"]
             for file in ("first.jsonl", "second.jsonl")]
@@ -249,7 +249,7 @@ def test_a_record_is_said_to_be_timed_where_it_was_and_from_which_file():
 
 
 def test_what_is_no_choice_for_a_reader_s_record_is_greyed_out_on_both_faces():
-    control = controls.measured([own_record()])
+    control = figures.measured([own_record()])
     told, view = control.static()["usermeta"]["choices"], control.live()
     (machine, layer), radios = widgets_of(view, "Dropdown"), widgets_of(view, "ToggleButtons")
     assert [of["idle"] for of in told] == [{}] + 4 * [{"device": ["moe_decode, a test"]}]
@@ -259,7 +259,7 @@ def test_what_is_no_choice_for_a_reader_s_record_is_greyed_out_on_both_faces():
 
 
 def test_an_uploaded_record_is_drawn_and_told_whatever_else_is_chosen():
-    control = controls.measured()
+    control = figures.measured()
     name = control.add_model(control.choices[0].reads(json.dumps(asdict(own_record()))))
     chosen = start(control, device=name, framework="vLLM", precision="fp8", model="mixtral-8x7b")
     assert [row["batch"] for row in control.live_spec(**chosen)["datasets"]["times"]] == [1, 2, 8]
@@ -269,7 +269,7 @@ def test_an_uploaded_record_is_drawn_and_told_whatever_else_is_chosen():
 @both_versions
 def test_a_layer_whose_times_cannot_be_fitted_is_drawn_without_constants(version, caplog):
     data = own_record(touched=3 * [(4, 4)]).data | {"flops_per_s": 1e15}  # a dense twin on a GPU: one limit for all
-    control = controls.measured([replace(own_record(), what="dense_twin", data=data)])
+    control = figures.measured([replace(own_record(), what="dense_twin", data=data)])
     said = control.readout(**start(control))
     assert (said["Two constants"], said["They are off by"]) == ("none: no rise up to 32 tokens", "not fitted")
     rows = control.live_spec(**start(control))["datasets"]["times"]
@@ -293,9 +293,9 @@ def _figures():
     law = {"uniform routing": (batch, seconds), "strided routing": (batch, seconds)}
     points = [("uniform routing", "yours", batch, [0.1, np.nan, 0.5]),
               ("strided routing", "h200", batch, [0.1, 0.2, 1])]
-    return {"machine": charts.machine(both, both), "one_curve": charts.one_curve(law, points),
-            "missed_by": charts.missed_by({"one": np.array([0.5, 1, 2]), "two": np.array([4.0, 8.0])}),
-            "over_limit": charts.over_limit(batch, {"one": [1.5, 1.2, 1.1], "two": [0.9, 0.6, 0.8]})}
+    return {"machine": figures.machine(both, both), "one_curve": figures.one_curve(law, points),
+            "missed_by": figures.missed_by({"one": np.array([0.5, 1, 2]), "two": np.array([4.0, 8.0])}),
+            "over_limit": figures.over_limit(batch, {"one": [1.5, 1.2, 1.1], "two": [0.9, 0.6, 0.8]})}
 
 
 @both_versions
@@ -306,7 +306,7 @@ def test_a_figure_is_valid_in_both_versions_of_vega_lite_and_described(name, ver
 
 @both_versions
 def test_the_control_is_valid_in_both_versions_of_vega_lite(page, version, caplog):
-    own = controls.measured([own_record()])
+    own = figures.measured([own_record()])
     for spec in (page, own.static()):
         assert paths(spec, version, caplog) > 20
 
@@ -318,7 +318,7 @@ def test_a_share_that_arithmetic_hides_is_not_drawn():
 
 
 def test_misses_are_told_as_a_percentage_or_a_factor():
-    rows = charts.missed_by({"near": np.array([0.9, 1.1]), "far": np.array([4.0, 4.0])}).to_dict()
+    rows = figures.missed_by({"near": np.array([0.9, 1.1]), "far": np.array([4.0, 4.0])}).to_dict()
     table = next(layer["data"]["values"] for layer in rows["layer"] if len(layer["data"]["values"]) == 2)
     assert [row["off"] for row in table] == ["off by 10 %", "off by 4.0 times"]
 

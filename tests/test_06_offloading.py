@@ -6,7 +6,7 @@ import pytest
 from drawing import MIXTRAL as TINY
 from drawing import both_versions, faces, page_says, paths, rows_with_own_model, start
 
-from moe_lib import charts, controls, records
+from moe_lib import figures, records
 from moe_lib.caching import che_hit_rate, reuse_hit_rate, sample_trace
 from moe_lib.hardware import DEVICES, LINKS
 from moe_lib.models import CATALOG, from_counts
@@ -150,7 +150,7 @@ def test_the_control_says_the_same_live_and_on_the_page(offloading, page):
 
 
 def test_a_reader_s_model_stands_first_and_the_page_stays_within_its_rows():
-    assert rows_with_own_model(controls.offloading(TINY)) <= 5000
+    assert rows_with_own_model(figures.offloading(TINY)) <= 5000
 
 
 # The figures
@@ -160,10 +160,10 @@ def _figures():
     share, batch = np.array([0.1, 0.5, 1]), np.array([1, 16, 4096])
     hits = {"LRU": (share, che_hit_rate([1] * 10, [1, 5, 10])), "Che's formula": (share, share)}
     return {
-        "hit_rates": charts.hit_rates({"one": hits, "two": {**hits, "optimum": (share, share)}}),
-        "offloaded_batches": charts.offloaded_batches(batch, {"copied": batch + 3, "held": batch * 9}, 100, "here"),
-        "over_bound": charts.over_bound({"A100": {"all": 0.5, "chosen": 0.25}, "V3": {"CPU computes": 0.35}}),
-        "layers_outside": charts.layers_outside([0, 8, 16], {"copied": [0.005, 0.02, 0.04]},
+        "hit_rates": figures.hit_rates({"one": hits, "two": {**hits, "optimum": (share, share)}}),
+        "offloaded_batches": figures.offloaded_batches(batch, {"copied": batch + 3, "held": batch * 9}, 100, "here"),
+        "over_bound": figures.over_bound({"A100": {"all": 0.5, "chosen": 0.25}, "V3": {"CPU computes": 0.35}}),
+        "layers_outside": figures.layers_outside([0, 8, 16], {"copied": [0.005, 0.02, 0.04]},
                                                 {"measured": ([0, 16], [0.005, 0.047])}),
     }
 

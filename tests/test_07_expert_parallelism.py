@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from drawing import MIXTRAL, both_versions, faces, page_says, paths, rows_with_own_model, start
 
-from moe_lib import charts, controls, records
+from moe_lib import figures, records
 from moe_lib.exchange import (
     all_reduce_bytes,
     all_to_all_bytes,
@@ -170,7 +170,7 @@ def test_curves_and_ends_of_the_page_are_steps_of_a_gpu(page):
         model, setup, gpus, attention, experts, context = row["key"].split("|")
         layout = Layout(attention_tp=int(attention), attention_dp=int(gpus) // int(attention), expert_tp=int(experts),
                         expert_parallel=int(gpus) // int(experts))
-        device, link = (of[slug] for of, slug in zip((DEVICES, LINKS), controls.page_07.SPREAD_ON[setup], strict=True))
+        device, link = (of[slug] for of, slug in zip((DEVICES, LINKS), figures.page_07.SPREAD_ON[setup], strict=True))
         setting = {"weight_bytes": 1, "context": int(context)}
         fits = layout_sequences(CATALOG[model], layout, device.usable_bytes, **setting)
         work = 1e3 * step_time(rank_step(CATALOG[model], row["batch"], layout, **setting), device, "fp8").lower
@@ -199,7 +199,7 @@ def test_both_faces_say_and_draw_the_same(parallel, page):
 
 
 def test_a_reader_s_model_stands_first_and_the_page_stays_within_its_rows():
-    assert rows_with_own_model(controls.parallel(MIXTRAL)) <= 5000
+    assert rows_with_own_model(figures.parallel(MIXTRAL)) <= 5000
 
 
 @both_versions
@@ -220,11 +220,11 @@ def _figures():
     times = {str(layout): 1e-4 * batch for layout in (Layout.parse("TP8"), Layout.parse("DP8+EP8"))}
     runs = {f"{n} GPUs": (batch, n * 1e-5 * batch) for n in (8, 16, 32, 64)}
     return {
-        "layouts": charts.layouts(batch, times, dict.fromkeys(times, 149), 40),
-        "exchange": charts.exchange(CHOICES, HOME, PLACE),
-        "overlap": charts.overlap(batch, {"8 GPUs": 2 / (1 + batch / 64), "64 GPUs": np.ones(11)},
+        "layouts": figures.layouts(batch, times, dict.fromkeys(times, 149), 40),
+        "exchange": figures.exchange(CHOICES, HOME, PLACE),
+        "overlap": figures.overlap(batch, {"8 GPUs": 2 / (1 + batch / 64), "64 GPUs": np.ones(11)},
                                   records.shipped("half_batches")[0].data),
-        "exchange_times": charts.exchange_times(runs, {name: (*run, batch < 8) for name, run in runs.items()}),
+        "exchange_times": figures.exchange_times(runs, {name: (*run, batch < 8) for name, run in runs.items()}),
     }
 
 
@@ -235,7 +235,7 @@ def test_a_figure_is_valid_in_both_versions_of_vega_lite_and_described(name, ver
 
 
 def test_the_picture_draws_every_choice_between_its_gpus_and_back():
-    for view in charts.exchange(CHOICES, HOME, PLACE).to_dict()["hconcat"]:
+    for view in figures.exchange(CHOICES, HOME, PLACE).to_dict()["hconcat"]:
         lines = next(layer["data"]["values"] for layer in view["layer"] if "stays" in layer["data"]["values"][0])
         assert len(lines) == CHOICES.size
         for line, token, expert in zip(lines, np.repeat(np.arange(8), 2), CHOICES.ravel(), strict=True):
@@ -244,7 +244,7 @@ def test_the_picture_draws_every_choice_between_its_gpus_and_back():
 
 
 def test_a_layout_s_line_turns_dashed_where_its_caches_fill_the_gpus():
-    layers = charts.layouts([1, 64, 256], {"TP8": [0.01, 0.02, 0.03]}, {"TP8": 149}, 40).to_dict()["layer"]
+    layers = figures.layouts([1, 64, 256], {"TP8": [0.01, 0.02, 0.03]}, {"TP8": 149}, 40).to_dict()["layer"]
     beyond, within = (layer["data"]["values"] for layer in layers[:2])
     assert within[-1] == beyond[0] and within[-1]["batch"] == 149
 

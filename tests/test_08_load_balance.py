@@ -7,7 +7,7 @@ from drawing import both_versions, faces, page_says, paths
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moe_lib import charts, controls, records
+from moe_lib import figures, records
 from moe_lib.balance import balance, gpu_loads, max_over_mean, rank_times, rank_work
 from moe_lib.hardware import DEVICES
 from moe_lib.models import CATALOG
@@ -150,11 +150,11 @@ def test_slots_that_do_not_divide_say_so_and_are_not_drawn(control):
 
 
 def test_a_reader_s_model_brings_its_experts():
-    own = controls.balance(OLMOE)
+    own = figures.balance(OLMOE)
     assert [choice.start for choice in own.choices] == [1, 96, 32, 16384]
     assert own.readout(skew=1, slots=96, gpus=32, batch=64)["Redundant experts take"].startswith("101 MB a GPU, or ")
     with pytest.raises(ValueError, match="num_experts must be a multiple of 8, got 60"):
-        controls.balance({**OLMOE, "num_experts": 60})
+        figures.balance({**OLMOE, "num_experts": 60})
 
 
 # The figures
@@ -165,8 +165,8 @@ def _figures():
     batch = np.array([64, 1024, 16384])
     bounds = {"256 slots, bound": (batch, batch * 1e-7), "288 slots, bound": (batch, batch * 2e-7)}
     skewed = {"lines": bounds, "points": {"256 slots, measured": (batch, batch * 3e-7)}, "mark": (1024, "here")}
-    return {"placed": charts.placed({"one": (held[0], np.ones((2, 3))), "two": (held[1], 2 * np.ones((2, 3)))}, 4),
-            "slowest": charts.slowest({"uniform": {"lines": bounds}, "skewed": skewed})}
+    return {"placed": figures.placed({"one": (held[0], np.ones((2, 3))), "two": (held[1], 2 * np.ones((2, 3)))}, 4),
+            "slowest": figures.slowest({"uniform": {"lines": bounds}, "skewed": skewed})}
 
 
 @both_versions
@@ -182,7 +182,7 @@ def test_the_control_is_valid_in_both_versions_of_vega_lite(control, page, versi
 
 
 def test_stacks_are_drawn_from_the_largest_piece_up_and_copies_are_told_apart():
-    figure = charts.placed({"one": ([[0, 1], [1, 2]], [[1, 3], [3, 2]])}, 4.5).to_dict()
+    figure = figures.placed({"one": ([[0, 1], [1, 2]], [[1, 3], [3, 2]])}, 4.5).to_dict()
     rows = figure["hconcat"][0]["layer"][0]["data"]["values"]
     assert [(row["expert"], row["start"], row["end"]) for row in rows] == [(1, 0, 3), (0, 3, 4), (1, 0, 3), (2, 3, 5)]
     assert [row["series"] for row in rows] == ["one of several copies", "the only copy"] * 2

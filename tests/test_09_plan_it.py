@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from drawing import both_versions, faces, page_says, paths, start
 
-from moe_lib import charts, controls, records
+from moe_lib import figures, records
 from moe_lib.hardware import DEVICES, devices_needed
 from moe_lib.layouts import Layout, layout_sequences
 from moe_lib.models import CATALOG
@@ -95,7 +95,7 @@ def test_the_frontier_stands_where_the_page_says(frontier):
     assert list(said.values()) == ["TP2xDP4+EP8", "81 sequences", "20 ms", "131 ms", "508", "$1.09", "none"]
 
 
-@pytest.mark.parametrize("model", controls.page_09.PLAN_MODELS)
+@pytest.mark.parametrize("model", figures.page_09.PLAN_MODELS)
 @pytest.mark.parametrize("gpus, context, tpot", [(8, 8192, 20), (8, 2048, 12), (4, 32768, 60), (2, 8192, 8)])
 def test_the_best_of_the_frontier_is_the_best_of_the_plan(frontier, model, gpus, context, tpot):
     said = frontier.readout(**start(frontier, model=model, gpus=gpus, context=context, tpot=tpot))
@@ -138,17 +138,17 @@ def test_the_frontier_says_what_cannot_be_and_why(frontier):
 
 
 def test_a_layout_that_cannot_be_is_grey_and_never_the_best():
-    own = controls.plan(ODD)
+    own = figures.plan(ODD)
     chosen = start(own, gpus=8)
     drawn = own.live_spec(**chosen)["datasets"]
-    grey = {row["layout"] for row in drawn["line"] if row["series"] == charts.CANNOT_BE}
+    grey = {row["layout"] for row in drawn["line"] if row["series"] == figures.CANNOT_BE}
     assert {name.partition("+")[0] for name in grey} == {"TP8", "TP4xDP2"}  # 10 heads
     assert not grey & {row["layout"] for row in drawn["best"]} and len(drawn["line"]) == 4
     assert "10 heads do not divide over 8 GPUs" in drawn["barred"][0]["text"].replace("\n", " ")
 
 
 def test_the_page_stays_within_its_rows_with_a_reader_s_model_too():
-    spec = controls.plan(ODD).static()
+    spec = figures.plan(ODD).static()
     assert sum(map(len, spec["datasets"].values())) <= 5000
     assert sum(len(row["user"]) for row in spec["datasets"]["line"]) <= 5000
 
@@ -160,7 +160,7 @@ def _valley():
     batch = 2.0 ** np.arange(0, 13.01, 0.5)
     found = {name: moe_or_dense(V3, LLAMA, H200, 8, batch, context=context, weight_bytes=1)
              for name, context in CONTEXTS.items()}
-    return charts.valley(batch, {name: of.time_ratio for name, of in found.items()},
+    return figures.valley(batch, {name: of.time_ratio for name, of in found.items()},
                          {name: of.crossings for name, of in found.items()}, ("V3", "Llama 70B"))
 
 
