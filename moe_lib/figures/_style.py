@@ -184,14 +184,17 @@ def batch_axis(title="tokens in a step (batch)", name="batch", domain=(1, 65536)
                  scale=alt.Scale(type="log", base=2, domain=list(domain), nice=False))
 
 
-def log_axis(field, title, domain, **axis):
-    """A log y axis over a fixed domain, decades labelled with SI prefixes; less than two decades also at 2 and 5."""
-    low, high = np.log10(domain)
-    steps = [1, 2, 5] if high - low < 2.5 else [1]
+def log_axis(field, title, domain=None, **axis):
+    """A log y axis over a domain, decades labelled with SI prefixes; less than two decades also at 2 and 5.
+
+    Without a domain it fits the rows that are drawn: for figures whose sliders leave the rows as they are.
+    """
+    low, high = np.log10(domain or (1e-7, 1e7))
+    steps = [1] if domain and high - low >= 2.5 else [1, 2, 5]
     ticks = [step * 10.0**power for power in np.arange(np.floor(low), high + 1e-9) for step in steps]
-    axis = {"format": "~s", "values": [tick for tick in ticks if domain[0] <= tick <= domain[1]], **axis}
-    return alt.Y(f"{field}:Q", title=title, axis=alt.Axis(**axis),
-                 scale=alt.Scale(type="log", domain=list(domain), clamp=True, nice=False))
+    axis = {"format": "~s", "values": [tick for tick in ticks if low <= np.log10(tick) <= high], **axis}
+    fixed = {"domain": list(domain), "clamp": True} if domain else {}
+    return alt.Y(f"{field}:Q", title=title, axis=alt.Axis(**axis), scale=alt.Scale(type="log", nice=False, **fixed))
 
 
 def linear_axis(field, title, domain, **axis):

@@ -165,7 +165,8 @@ def wall():
     }
     says = {
         "finding": "{tokens} light {lit} of {count} experts and leave {dark} dark",
-        "sentence": "The busiest expert serves {Busiest expert}. Over many steps {Unlit, expected} of {count} stay dark.",
+        "sentence": "The busiest expert serves {Busiest expert}. Over many steps {Unlit, expected} of {count} stay "
+        "dark.",
         "tokens": lambda batch: counted(batch, "token"), "count": lambda router: f"{routers[router][0]}",
         "lit": lambda router, batch: f"{np.sum(tokens(router, batch) > 0)}",
         "dark": lambda router, batch: f"{np.sum(tokens(router, batch) == 0) or 'none'}",

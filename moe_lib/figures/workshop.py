@@ -278,7 +278,8 @@ def served(batch, computed, measured, by):
     finding = (f"From {counted(at.min(), 'request')} to {at.max():,.0f} the measured step goes from {digits(first)} to "
                f"{digits(last)} ms; the bound from {digits(bound[0])} to {digits(bound[-1])} ms")
     return finish(alt.layer(
-        *lines(ms, x, y, looks, batch, smooth=True), dots(rows(batch=at, ms=seen, series="measured"), x, y, MEASURED, 110),
+        *lines(ms, x, y, looks, batch, smooth=True),
+        dots(rows(batch=at, ms=seen, series="measured"), x, y, MEASURED, 110),
         words(rows(batch=at[-1:], ms=seen[-1:], says="measured"), "says", MEASURED, "right", -10, -10, True, x=x,
               y=y),
     ).properties(width=WIDTH, height=HEIGHT), "served",
