@@ -297,8 +297,8 @@ def _chunks():
     knee, first = named("knee", same("model", "setup")), curve.transform_filter("datum.chunk == 128")
     here = curve.transform_filter(same("chunk"))
     label = {"bold": True, "x": x}
-    up = {name: {"expr": f"datum.twin_up == {is_up} ? -11 : 13"}
-          for name, is_up in (("twin", "true"), ("pause", "false"))}
+    up = {name: {"expr": f"datum.twin_up == {is_up} ? -11 : {low}"}
+          for name, is_up, low in (("twin", "true", 13), ("pause", "false", -11))}
     return finish(alt.layer(
         rule(knee, LIMIT, DASHED, x=alt.X("knee:Q")),
         words(knee, "says", LIMIT, **beside("knee", 900, 6), dy=10, y=alt.value(0), x=alt.X("knee:Q")),
