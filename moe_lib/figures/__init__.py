@@ -12,7 +12,7 @@ from .coverage import coverage, covered, layer_times, wall
 from .measured import machine, measured, missed_by, one_curve, over_limit
 from .memory import cache_by_context, cache_per_token, memory_bill, sparsity
 from .offloading import hit_rates, layers_outside, offloaded_batches, offloading, over_bound
-from .parallel import exchange, exchange_times, layouts, overlap, parallel
+from .parallel import exchange_times, layouts, overlap, parallel
 from .plan import plan, valley
 from .prediction import predict
 from .roofline import contexts, kernels, ladder, ridges, roofline, shapes, time_ratio
@@ -34,7 +34,7 @@ from .workshop import cover, served, workshop
 __all__ = [
     "ALWAYS", "CACHE", "DENSE", "LIMIT", "MEASURED", "MOE", "MUTED", "WIDTH", "balance", "cache_by_context",
     "cache_per_token", "chunk_times", "chunks", "chunks_beside_decoding", "context", "contexts", "cover", "coverage",
-    "covered", "equal_context", "exchange", "exchange_times", "finish", "hit_rates", "kernels", "ladder", "layer",
+    "covered", "equal_context", "exchange_times", "finish", "hit_rates", "kernels", "ladder", "layer",
     "layer_times", "layers_outside", "layouts", "machine", "measured", "memory_bill", "missed_by",
     "offloaded_batches", "offloading", "one_curve", "one_step", "over_bound", "over_limit", "overlap", "parallel",
     "pipe_and_wheel", "placed", "plan", "predict", "queue", "ridges", "roofline", "served", "shapes", "slowdown",

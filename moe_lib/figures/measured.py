@@ -213,8 +213,8 @@ def measured(own=None):
                         f"{counted(of.layer.num_tokens[0], 'token')}, at best "
                         f"{_closest(of.layer).replace(', at', ' with')}"),
         "sentence": said(lambda of: "No line fits it up to 32 tokens." if of.fitted is None else
-                         f"Two constants describe it: {1e6 * of.fitted[0]:.0f} µs for every call, and {of.fitted[1]:.2f} "
-                         "of the speed that the limit allows."),
+                         f"Two constants describe it: {1e6 * of.fitted[0]:.0f} µs for every call, and "
+                         f"{of.fitted[1]:.2f} of the speed that the limit allows."),
     }
     devices = {DEVICES[slug].name: slug for slug in TIMED_ON} | {name: name for name in mine}
     idle = {"device": mine}  # a reader's record has a software, weights, a layer and a routing of its own
@@ -317,7 +317,8 @@ def missed_by(groups):
     scale = alt.Scale(type="log", base=2, nice=False, clamp=True, domain=around(
         [[row[field] for row in table] for field in ("low", "high")] + [[0.5, 2]]))
     x = alt.X("low:Q", title="measured over predicted time", scale=scale,
-              axis=alt.Axis(values=[2.0**n for n in range(-8, 9)], format="~g"))
+              axis=alt.Axis(values=[2.0**n for n in range(-8, 9) if scale.domain[0] <= 2.0**n <= scale.domain[1]],
+                            format="~g"))
     y, here = alt.Y("row:O", title=None, axis=None), alt.X("middle:Q", title="median", scale=scale)
     best, worst = (of(offs, key=offs.get) for of in (min, max))
     said = {name: next(row["off"] for row in table if row["says"].startswith(f"{name} (")) for name in (best, worst)}
