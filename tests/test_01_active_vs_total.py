@@ -93,7 +93,8 @@ def test_a_reader_s_config_stands_first_in_the_bill(tmp_path):
     assert control.choices[0].start == next(iter(control.choices[0].options.values())) == "mixtral, yours"
     said = control.readout(model="mixtral, yours", precision="bf16", device="h200", sequences=1, context=1024)
     resident = said["Resident"]
-    assert resident == figures._style.gigabytes(resident_bytes(from_config(own), weight_bytes=2, sequences=1, context=1024))
+    held = resident_bytes(from_config(own), weight_bytes=2, sequences=1, context=1024)
+    assert resident == figures._style.gigabytes(held)
 
 
 def specs():

@@ -129,10 +129,10 @@ def specs():
 
 @both_versions
 def test_every_figure_of_the_page_is_valid_in_both_versions_of_vega_lite(version, caplog):
-    specs = [*(faces(name)[1] for name in MADE), *(figure.to_dict() for figure in specs()),
+    every = [*(faces(name)[1] for name in MADE), *(figure.to_dict() for figure in specs()),
              faces("wall")[0].live_spec(router="olmoe", batch=37),
              faces("coverage")[0].live_spec(num_experts=60, top_k=4, skew=1, batch=5)]
-    for spec in specs:
+    for spec in every:
         assert paths(spec, version, caplog) > 10
 
 

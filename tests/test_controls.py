@@ -81,9 +81,9 @@ def test_both_faces_say_the_same_for_the_same_settings(both):
 
 def test_a_page_carries_no_more_rows_than_declared(both):
     _, page = both
-    assert sum(map(len, page["datasets"].values())) <= 5000 and len(json.dumps(page)) < 600_000
+    assert sum(map(len, page["datasets"].values())) <= 5000 and len(json.dumps(page)) < 720_000
     answers = [json.dumps(reading["values"]).count('"') // 2 for reading in page["usermeta"]["readouts"]]
-    assert max(answers) <= 12000
+    assert max(answers, default=0) <= 12000
 
 
 def test_both_faces_draw_the_same_rows_for_the_same_settings(workshop, page):
@@ -120,14 +120,14 @@ def test_a_long_layout_may_break_after_a_plus():
     gpus.value = 64
     for split in widgets_of(view, "ToggleButtons")[2:4]:
         split.value = 8
-    assert "TP8xDP8+<wbr>TP8xEP8" in widgets_of(view, "HTML")[1].value
+    assert "TP8xDP8+<wbr>TP8xEP8" in widgets_of(view, "HTML")[4].value
 
 
 def test_a_batch_off_the_page_s_grid_is_computed_live():
     view = figures.workshop().live()
     (number,) = widgets_of(view, "BoundedIntText")
     number.value = 100
-    assert "245 of 256" in widgets_of(view, "HTML")[1].value
+    assert "245 of 256" in widgets_of(view, "HTML")[4].value
     assert widgets_of(view, "FloatLogSlider")[0].value == 100
 
 
@@ -142,9 +142,9 @@ def test_an_uploaded_config_is_added_or_its_fault_is_told():
     (button,), menu = widgets_of(view, "FileUpload"), widgets_of(view, "Dropdown")[0]
     file = {"name": "config.json", "type": "application/json", "size": 1, "last_modified": datetime.now(UTC)}
     button.set_trait("value", [{**file, "content": memoryview(b'{"model_type": "unheard-of"}')}])
-    assert "config.json: " in widgets_of(view, "HTML")[0].value and "unheard-of" in widgets_of(view, "HTML")[0].value
+    assert "config.json: " in widgets_of(view, "HTML")[2].value and "unheard-of" in widgets_of(view, "HTML")[2].value
     button.set_trait("value", [{**file, "content": memoryview(json.dumps(MIXTRAL).encode())}])
-    assert widgets_of(view, "HTML")[0].value == "" and menu.value not in CATALOG
+    assert widgets_of(view, "HTML")[2].value == "" and menu.value not in CATALOG
 
 
 def test_every_upload_is_a_model_of_its_own():
@@ -154,7 +154,7 @@ def test_every_upload_is_a_model_of_its_own():
     for layers in (4, 8, 16):
         content = json.dumps(MIXTRAL | {"num_hidden_layers": layers}).encode()
         button.set_trait("value", [{**file, "content": memoryview(content)}])
-        told.append(widgets_of(view, "HTML")[1].value)
+        told.append(widgets_of(view, "HTML")[4].value)
     assert len(set(told)) == 3
 
 
@@ -165,8 +165,8 @@ def test_an_upload_that_is_no_config_is_refused_in_a_short_sentence(content):
     before = menu.options
     file = {"name": "x.json", "type": "", "size": 1, "last_modified": datetime.now(UTC)}
     button.set_trait("value", [{**file, "content": memoryview(content)}])
-    assert menu.options == before and "x.json: " in widgets_of(view, "HTML")[0].value
-    assert len(widgets_of(view, "HTML")[0].value) < 300
+    assert menu.options == before and "x.json: " in widgets_of(view, "HTML")[2].value
+    assert len(widgets_of(view, "HTML")[2].value) < 300
 
 
 def test_a_quantization_that_is_not_read_is_told_in_the_bill():

@@ -1,19 +1,7 @@
 """Findings of the figures of memory turn with their rows."""
 
-import numpy as np
 
 from moe_lib import figures
-
-
-def made_up(rng):
-    """Arguments for every figure of given rows, other ones for each rng."""
-    n = int(rng.integers(4, 30))
-    fields = ("size", "beyond", "ratio", "limit", "expert")
-    table = [{"label": f"m{i}, x", "series": "dense model", **dict(zip(fields, row, strict=True))}
-             for i, row in enumerate(rng.lognormal(6, 2, (n, 5)))]
-    x = rng.integers(500, 5000) * 2.0 ** np.arange(n)
-    held, read = ({name: rng.lognormal(9, 1, n) for name in ("one", "two")} for _ in range(2))
-    return {"cache_per_token": (table, table[:2]), "sparsity": (table,), "cache_by_context": (x, held, read)}
 
 
 def row(label, **fields):

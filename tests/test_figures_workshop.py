@@ -7,14 +7,6 @@ from drawing import faces, start
 from moe_lib import figures
 
 
-def made_up(rng):
-    """Arguments for every figure of given rows, other ones for each rng."""
-    n = int(rng.integers(4, 20))
-    x = 2.0 ** np.arange(n)
-    lines = {name: rng.lognormal(0, 1, n) for name in ("one", "two", "three")}
-    return {"served": (x, lines, (x[1:], rng.lognormal(0, 1, n - 1)), "somebody")}
-
-
 def test_a_server_that_slows_down_and_one_that_does_not_read_differently():
     said = [figures.served([1, 2], {"bound": [0.01, 0.02]}, ([1, 2], seconds), "us").usermeta["finding"]
             for seconds in ([0.02, 0.04], [0.04, 0.03])]

@@ -256,8 +256,9 @@ def coverage(config=None):
         return touched_words(num_experts * part, num_experts, part)
 
     def per_expert(num_experts, top_k, skew, batch):
+        touched_share = share(num_experts, top_k, skew, batch)
         mean = tokens_per_expert(num_experts, top_k, batch)
-        return per_expert_words(mean, mean / share(num_experts, top_k, skew, batch))
+        return per_expert_words(mean, mean / touched_share)
 
     def enough(num_experts, top_k):
         possible(num_experts, top_k)
@@ -373,8 +374,8 @@ def layer_times(batch, bounds, measured):
     name, (at, of) = next(iter(seen.items()))
     ratio = of[-1] / of[0]
     return finish(alt.layer(*layers).properties(width=WIDTH, height=HEIGHT), "layer_times",
-        "Milliseconds of a layer's routed experts, against the tokens in the step: measured dots over lines that say "
-        "what reading so many experts takes at least.",
+        "Milliseconds of a layer's routed experts, against the tokens in the step: measured dots, and lines of what "
+        "reading so many experts takes.",
         f"From {counted(at[0], 'token')} to {at[-1]:,.0f} the measured layer goes from {digits(of[0])} to "
         f"{digits(of[-1])} ms, {digits(ratio)} times",
         "Measured by NVIDIA, AIConfigurator (third party); lines computed from published bandwidth, page 02.",

@@ -46,7 +46,7 @@ BILL = {"shared experts": ("shared_experts",), "attention": ("attention",), "emb
         "other": ("dense_ffn", "router", "norms", "other"), "routed experts": ("routed_experts",)}
 BILL_DEVICES = ("h100", "h200", "b200", "mi300x", "rtx-4090")
 FILLS = {"always used": ALWAYS, "routed experts": MOE, "cache": CACHE}
-MOST_BOXES = 64  # devices drawn; the readout counts on
+MOST_BOXES = 40  # devices drawn; the readout counts on
 
 
 def _items(model, weight_bytes):
@@ -260,7 +260,7 @@ def sparsity(table, study="DeepSeek-V3"):
         words(table[:1], "ratio,.1f", dy=-11, dx=0, align="center", size=12, x=x, y=rows_axis()),
     ).properties(width=WIDTH, height=21 * len(table)), "sparsity",
         "A dot a model: total over active parameters, blue the model under study. A purple tick is its limit, experts "
-        "over those chosen, which it would reach if all of it were routed experts.",
+        "over those chosen.",
         f"{_name(top)} holds {times(top['ratio'])} what a token uses, of at most {digits(top['limit'])}",
         "Computed from released configurations, page 01.",
         spans({"ratios": [row["ratio"] for row in table], "limits": [row["limit"] for row in table]}) + ".")

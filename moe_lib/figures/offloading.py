@@ -47,7 +47,7 @@ STATIC = ("mixtral-8x7b", "deepseek-v3", "qwen3-235b-a22b", "qwen3-30b-a3b", "gp
 CARDS = ("rtx-4090", "rtx-5090", "h200", "gb200")
 OVER = {"PCIe 3": "pcie3-x16", "PCIe 4": "pcie4-x16", "PCIe 5": "pcie5-x16", "NVLink-C2C": "nvlink-c2c"}
 HOSTS = {"desktop, 2 channels of DDR5-5600": "desktop-ddr5", "server, 12 channels of DDR5-4800": "server-ddr5"}
-BITS = (16, 8, 4.5, 4, 3.5)
+BITS = (16, 8, 4)
 REUSES = {"none": 0, "0.15": 0.15, "0.45": 0.45}  # about Mixtral's middle layer and Qwen3-30B-A3B's
 CONTEXT = 4096  # one sequence
 KEY = "model + '|' + device + '|' + {} + '|' + bits + '|' + reuse"
@@ -183,7 +183,7 @@ def offloading(config=None):
     choices = [models.choice(STATIC, "mixtral-8x7b"),
                Choice("device", "Card", {DEVICES[slug].name: slug for slug in CARDS}, "rtx-4090"),
                Choice("link", "Copied over", OVER, "pcie4-x16"), Choice("host", "Computed by", HOSTS, "server-ddr5"),
-               Choice("bits", "Bits a weight", numbered(BITS), 8, "slider", more=numbered((6, 5, 3, 2.6))),
+               Choice("bits", "Bits a weight", numbered(BITS), 8, "slider", more=numbered((6, 5, 4.5, 3.5, 3, 2.6))),
                Choice("reuse", "Reuse by the next token", REUSES, 0, "radio")]
     inside = {"color": "currentColor", "dx": 6, "dy": -9}
     chart = alt.hconcat(_way("link", "Copied over the link", ("waits", inside, "card")),

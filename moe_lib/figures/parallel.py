@@ -60,7 +60,8 @@ def _ways():
     end, rest = named("end", shared, own), named("end", shared, f"!({own})")
     return finish(alt.layer(
         others.mark_line(color=MUTED, strokeWidth=1.5).encode(x=x, y=y, detail="layout:N"),
-        words(rest.transform_calculate(way="split(datum.layout, '+')[0]"), "way", MUTED, dx=6, dy=11, size=12, x=x, y=y),
+        words(rest.transform_calculate(way="split(datum.layout, '+')[0]"), "way", MUTED, dx=6, dy=11, size=12, x=x,
+              y=y),
         dots(rest, x, y, MUTED, 70, "cross", angle=45),
         mine.mark_area(color=LIMIT, opacity=0.25).encode(x=x, y=y, y2="open:Q"),
         line(mine, x, above, LIMIT, DASHED, 2, "exchanges in the open"), line(mine, x, y, width=3.5, name="hidden"),
@@ -195,7 +196,7 @@ def parallel(config=None):
     }
     choices = [models.choice(SPREAD_MODELS, "deepseek-v3"),
                Choice("setup", "FP8 on", {name: name for name in SPREAD_ON}, "H200", "radio"),
-               Choice("gpus", "GPUs", numbered((8, 16, 32, 64)), 8, "radio"),
+               Choice("gpus", "GPUs", numbered((8, 32, 64)), 8, "radio", more=numbered([16])),
                Choice("attention", "Attention split over", numbered(ATTENTION), 1, "radio"),
                Choice("experts", "Each expert split over", numbered(EXPERTS_OVER), 1, "radio"),
                Choice("context", "Tokens of context", numbered((4096, 8192, 32768)), 8192, "radio")]
@@ -292,7 +293,8 @@ def exchange_times(fits, points):
         at, us, seen = np.asarray(at, float), 1e6 * np.asarray(seconds, float), np.asarray(seen, bool)
         off += np.abs(np.interp(at, *curves[name]) / us - 1)[~seen].tolist()
         marks += [dots(rows(tokens=at[which], us=us[which], series=f"{name}, {says}"), x, y, MEASURED, 80,
-                       filled=filled) for which, says, filled in ((seen, "fitted", True), (~seen, "not fitted", False)) if which.any()]
+                       filled=filled)
+                  for which, says, filled in ((seen, "fitted", True), (~seen, "not fitted", False)) if which.any()]
     return finish(alt.layer(*lines(curves, x, y, dict(zip(curves, styles, strict=False)), wrap=12), *marks).properties(
         width=WIDTH, height=320), "exchange_times",
         "Microseconds of an exchange against the tokens of each GPU. Green dots are measured, filled where a line was "

@@ -66,7 +66,7 @@ def _frontier():
               axis=alt.Axis(values=[100, 50, 20, 10, 5, 2], format="~g"))
     y = alt.Y("gpu:Q", title="tokens/s of a GPU, at most", scale=alt.Scale(type="log", nice=False),
               axis=alt.Axis(tickCount=6, format=",~r"))
-    line_, full, best, reach = (named(of, key) for of in ("line", "full", "best", "reach"))
+    line_, full, best = (named(of, key) for of in ("line", "full", "best"))
     points, mine = line_.transform_flatten(["ms", "gpu"]), best.transform_filter("datum.tpot == tpot")
     at, target = alt.X("tpot:Q", scale=scale), mine.transform_calculate(text="tpot + ' ms a token'")
     legal = {True: (MOE, 0.55, SOLID), False: (MUTED, 0.8, DOTTED)}
@@ -74,10 +74,10 @@ def _frontier():
         points.transform_filter(f"datum.legal == {str(is_legal).lower()}").mark_line(
             color=color, opacity=opacity, strokeWidth=2, strokeDash=dash, clip=True).encode(
             x=x, y=y, detail="layout:N"),
-        words(full.transform_filter(f"datum.legal == {str(is_legal).lower()}"), "says", color, "right", -6, -8, is_legal,
-              12, x=x, y=y))]
+        words(full.transform_filter(f"datum.legal == {str(is_legal).lower()}"), "says", color, "right", -6, -8,
+              is_legal, 12, x=x, y=y))]
     return finish(alt.layer(
-        reach.mark_area(color=MOE, opacity=0.12, interpolate="step-after", clip=True).encode(x=at, y=y),
+        best.mark_area(color=MOE, opacity=0.12, interpolate="step-after", clip=True).encode(x=at, y=y),
         *ways, dots(full, x, y, MUTED, 90, "cross", angle=45),
         rule(target, LIMIT, x=at), words(target, "text", LIMIT, **beside("tpot", 12, -6), dy=10, size=14, x=at,
                                         y=alt.value(0)),
@@ -127,7 +127,7 @@ def plan(config=None):
         return _barred(models[model], DEVICES[device], gpus, fits=bool(lines(model, device, gpus, context)))
 
     def tables(selection):
-        found = {"line": [], "full": [], "best": [], "reach": [], "barred": []}
+        found = {"line": [], "full": [], "best": [], "barred": []}
         for chosen in itertools.product(*(selection[name] for name in ("model", "device", "gpus", "context"))):
             key = "|".join(map(str, chosen))
             for of in lines(*chosen):
@@ -141,11 +141,8 @@ def plan(config=None):
                                       "batch": int(most)})
             for tpot in sorted({*PLAN_TARGETS, *selection["tpot"]}):
                 if point := best(*chosen, tpot):
-                    found["reach"] += rows(key=key, tpot=tpot, gpu=point.tokens_per_s_per_gpu)
-                    if tpot in selection["tpot"]:
-                        found["best"] += rows(key=key, tpot=tpot, layout=str(point.layout), batch=point.batch,
-                                              ms=1e3 * point.tpot, gpu=point.tokens_per_s_per_gpu,
-                                              says=f"{point.layout}: {counted(point.batch, 'sequence')}")
+                    found["best"] += rows(key=key, tpot=tpot, ms=1e3 * point.tpot, gpu=point.tokens_per_s_per_gpu,
+                                          says=f"{point.layout}: {counted(point.batch, 'sequence')}")
             many, why = barred(*chosen)
             if why:
                 found["barred"] += rows(key=key, says="\n".join(textwrap.fill(text, 34) for text in (
@@ -252,9 +249,9 @@ def valley(batch, ratios, crossings, names):
         words(sides[:1], "says", MOE, dx=0, bold=True, size=15, x=alt.value(10), y=alt.value(14)),
         words(sides[1:], "says", DENSE, dx=0, bold=True, size=15, x=alt.value(10), y=alt.value(386)),
     ).properties(width=WIDTH, height=400), "valley",
-        f"Step time of {names[0]} over that of {names[1]} against sequences, drawn downwards: below the rule the "
-        "dense model is faster.",
-        f"With {name} {names[1]} is faster from {np.ceil(ends[0]):,.0f} to {counted(np.floor(ends[-1]), 'sequence')}, by up "
-        f"to {digits(np.max(ratios[name]))} times", "Computed: bounds in FP8 on eight H200, page 09.",
+        f"Step time of {names[0]} over that of {names[1]} against sequences, drawn downwards, with a rule where both "
+        "take the same.",
+        f"With {name} {names[1]} is faster from {np.ceil(ends[0]):,.0f} to {counted(np.floor(ends[-1]), 'sequence')}, by "
+        f"up to {digits(np.max(ratios[name]))} times", "Computed: bounds in FP8 on eight H200, page 09.",
         f"Lines: {spans(ratios)}. Equal: " + "; ".join(
             f"{name}, {' and '.join(map(digits, of))}" for name, of in crossings.items()) + ".")

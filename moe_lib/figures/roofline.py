@@ -230,8 +230,8 @@ def shapes(batch, computed, dropped):
         width=200, height=260) for of, y in ((computed, left), (share, right))]
     tile, capacity = next(iter(computed)), next(iter(share))
     return finish(alt.hconcat(*views, spacing=16), "shapes",
-        "Left, rows computed for every row that carries a token, against the batch. Right, choices that a fixed "
-        "capacity drops.",
+        "Left, rows computed for every row that carries a token, against the batch. Right, the share "
+        "of choices that a fixed capacity leaves out.",
         f"With {counted(batch[0], 'token')} {tile} compute {digits(computed[tile][0])} rows for each that counts; "
         f"{capacity} drops up to {digits(max(share[capacity]))} % of choices",
         "Computed for a uniform router, page 03.",
