@@ -62,7 +62,7 @@ def test_the_roofline_stands_at_the_worked_example(roofline):
 
 def test_dots_of_the_page_are_steps_on_the_roof(page):
     for row in page["datasets"]["moe"][::7]:
-        model, device = {**CATALOG, **figures._choices.PLATE}[row["model"]], DEVICES[row["device"]]
+        model, device = CATALOG[row["model"]], DEVICES[row["device"]]
         step = decode_step(model, row["batch"], weight_bytes=figures._choices.WEIGHT_BYTES[row["precision"]])
         dtype = "fp8" if row["precision"] == "fp8" and row["device"] != "a100-80gb" else "bf16"
         assert row["intensity"] == pytest.approx(step.intensity, rel=1e-4)
@@ -117,5 +117,5 @@ def test_the_roofline_is_valid_in_both_versions_of_vega_lite(roofline, page, ver
 
 
 def test_the_ladder_draws_every_rung_it_is_given():
-    rows = figures.ladder({"a": 64, "b": 206, "c": 8192}).to_dict()["data"]["values"]
+    rows = figures.ladder({"a": 64, "b": 206, "c": 8192}).to_dict()["layer"][0]["data"]["values"]
     assert [(row["batch"], row["says"]) for row in rows] == [(64, "a"), (206, "b"), (8192, "c")]

@@ -183,6 +183,6 @@ def test_the_control_is_valid_in_both_versions_of_vega_lite(control, page, versi
 
 def test_stacks_are_drawn_from_the_largest_piece_up_and_copies_are_told_apart():
     figure = figures.placed({"one": ([[0, 1], [1, 2]], [[1, 3], [3, 2]])}, 4.5).to_dict()
-    rows = figure["hconcat"][0]["layer"][0]["data"]["values"]
-    assert [(row["expert"], row["start"], row["end"]) for row in rows] == [(1, 0, 3), (0, 3, 4), (1, 0, 3), (2, 3, 5)]
-    assert [row["series"] for row in rows] == ["one of several copies", "the only copy"] * 2
+    layers = figure["hconcat"][0]["layer"]
+    once, copied = ([(row["expert"], row["start"], row["end"]) for row in layers[n]["data"]["values"]] for n in (0, 2))
+    assert once == [(0, 3, 4), (2, 3, 5)] and copied == [(1, 0, 3), (1, 0, 3)]

@@ -95,14 +95,14 @@ def test_the_frontier_stands_where_the_page_says(frontier):
     assert list(said.values()) == ["TP2xDP4+EP8", "81 sequences", "20 ms", "131 ms", "508", "$1.09", "none"]
 
 
-@pytest.mark.parametrize("model", figures.page_09.PLAN_MODELS)
+@pytest.mark.parametrize("model", ("deepseek-v3", "qwen3-235b-a22b", "glm-4.5", "mixtral-8x7b"))
 @pytest.mark.parametrize("gpus, context, tpot", [(8, 8192, 20), (8, 2048, 12), (4, 32768, 60), (2, 8192, 8)])
 def test_the_best_of_the_frontier_is_the_best_of_the_plan(frontier, model, gpus, context, tpot):
     said = frontier.readout(**start(frontier, model=model, gpus=gpus, context=context, tpot=tpot))
     row = plan(CATALOG[model], H200, gpus, context=context, weight_bytes=1, tpot=tpot / 1e3, weight_block=128,
                price_per_hour=2)[0]
     if not row.fits or not row.batch:
-        assert said["Best layout"] in ("does not fit", "none meets the target")
+        assert said["Best layout"].startswith(("does not fit", "no layout meets the target"))
         return
     assert said["Best layout"] == str(row.layout) and said["Sequences at once"].split()[0] == f"{row.batch:,}"
     assert said["Decoding a million tokens"] == f"${row.cost_per_million_tokens:.2f}"
@@ -115,7 +115,7 @@ def test_dots_and_crosses_of_the_page_are_steps_of_their_layouts(page):
         row = next(row for row in plan(CATALOG[model], DEVICES[device], int(gpus), **setting)
                    if str(row.layout) == line["layout"] == end["layout"])
         one = time_per_token(CATALOG[model], 1, row.layout, DEVICES[device], **setting)
-        assert end["batch"] == row.max_sequences and line["user"][0] == pytest.approx(1 / one, rel=1e-4)
+        assert end["batch"] == row.max_sequences and line["ms"][0] == pytest.approx(1e3 * one, rel=1e-4)
         assert line["gpu"][-1] == end["gpu"] == pytest.approx(row.tokens_per_s_per_gpu, rel=1e-4)
 
 
@@ -129,28 +129,28 @@ def test_the_frontier_says_the_same_live_and_on_the_page(frontier, page):
 
 def test_the_frontier_says_what_cannot_be_and_why(frontier):
     chosen = start(frontier, model="qwen3-235b-a22b")
-    written = frontier.live_spec(**chosen)["datasets"]["barred"][0]["text"].replace("\n", " ")
+    written = frontier.live_spec(**chosen)["datasets"]["barred"][0]["says"].replace("\n", " ")
     assert frontier.readout(**chosen)["Layouts ruled out"] == "4 of 16 layouts"
     assert written.endswith("leaves 192 each, no whole blocks of 128")
     alone = frontier.readout(**start(frontier, gpus=2))
-    assert alone["Best layout"] == "does not fit" and alone["Layouts ruled out"] == "all (needs 5 GPUs)"
-    assert frontier.readout(**start(frontier, tpot=0.5))["Best layout"] == "none meets the target"
+    assert alone["Best layout"].startswith("does not fit") and alone["Layouts ruled out"] == "all (needs 5 GPUs)"
+    assert frontier.readout(**start(frontier, tpot=0.5))["Best layout"].startswith("no layout meets")
 
 
 def test_a_layout_that_cannot_be_is_grey_and_never_the_best():
     own = figures.plan(ODD)
     chosen = start(own, gpus=8)
     drawn = own.live_spec(**chosen)["datasets"]
-    grey = {row["layout"] for row in drawn["line"] if row["series"] == figures.CANNOT_BE}
+    grey = {row["layout"] for row in drawn["line"] if not row["legal"]}
     assert {name.partition("+")[0] for name in grey} == {"TP8", "TP4xDP2"}  # 10 heads
-    assert not grey & {row["layout"] for row in drawn["best"]} and len(drawn["line"]) == 4
-    assert "10 heads do not divide over 8 GPUs" in drawn["barred"][0]["text"].replace("\n", " ")
+    assert not grey & {row["says"].partition(":")[0] for row in drawn["best"]} and len(drawn["line"]) == 4
+    assert "10 heads do not divide over 8 GPUs" in drawn["barred"][0]["says"].replace("\n", " ")
 
 
 def test_the_page_stays_within_its_rows_with_a_reader_s_model_too():
     spec = figures.plan(ODD).static()
     assert sum(map(len, spec["datasets"].values())) <= 5000
-    assert sum(len(row["user"]) for row in spec["datasets"]["line"]) <= 5000
+    assert sum(len(row["ms"]) for row in spec["datasets"]["line"]) <= 5000
 
 
 # The figures
@@ -172,5 +172,5 @@ def test_figures_and_control_are_valid_in_both_versions_of_vega_lite(frontier, p
 
 def test_the_valley_writes_how_far_the_dense_model_wins():
     data = [layer["data"]["values"] for layer in _valley().to_dict()["layer"]]
-    written = {row["says"] for rows in data for row in rows if "series" in row and "says" in row}
-    assert written == {"1,987", "569", "140"}
+    written = {row["says"] for rows in data for row in rows if "says" in row}
+    assert written >= {"1,987", "569", "140"}

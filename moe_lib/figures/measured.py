@@ -130,13 +130,16 @@ def _timed():
         source="Measured by NVIDIA, AIConfigurator (third party), or on the reader's machine; lines computed, page 05.")
 
 
-def measured(own=None):
+def measured(own=None, start=None):
     """Measured times of one layer over their limit and over two fitted constants; a reader's own machine beside them.
 
     Parameters
     ----------
     own : path or list of Record, optional
-        What `python -m moe_lib.bench` wrote, or `bench.suite.quick` returned; its layers are added to the machines.
+        What `python -m moe_lib.bench` wrote, or `bench.suite.quick` returned; its layers are added to
+        the machines, the mixture chosen.
+    start : str, optional
+        The machine to stand at instead, such as "h200".
 
     Returns
     -------
@@ -171,7 +174,8 @@ def measured(own=None):
         return f"{digits(layer.at(tokens).over_limit)} times"
 
     if own is not None:
-        add(own) if isinstance(own, list) else add(read(own), Path(own).name)
+        mixture = add(own) if isinstance(own, list) else add(read(own), Path(own).name)
+        start = start or mixture
 
     def key_of(*chosen):
         return chosen[0] if chosen[0] in mine else "|".join(chosen)
@@ -216,9 +220,9 @@ def measured(own=None):
                          f"Two constants describe it: {1e6 * of.fitted[0]:.0f} µs for every call, and "
                          f"{of.fitted[1]:.2f} of the speed that the limit allows."),
     }
-    devices = {DEVICES[slug].name: slug for slug in TIMED_ON} | {name: name for name in mine}
+    devices = {name: name for name in mine} | {DEVICES[slug].name: slug for slug in TIMED_ON}
     idle = {"device": mine}  # a reader's record has a software, weights, a layer and a routing of its own
-    choices = [Choice("device", "Machine", devices, "h200", upload="moe_bench.jsonl", reads=parse),
+    choices = [Choice("device", "Machine", devices, start or "h200", upload="moe_bench.jsonl", reads=parse),
                Choice("framework", "Software", {"SGLang": "SGLang", "TRT-LLM": "TRT-LLM", "vLLM": "vLLM"}, "SGLang",
                       "radio", idle=idle),
                Choice("precision", "Weights", TIMED_PRECISIONS, "bf16", "radio", idle=idle),

@@ -251,7 +251,8 @@ def valley(batch, ratios, crossings, names):
     ).properties(width=WIDTH, height=400), "valley",
         f"Step time of {names[0]} over that of {names[1]} against sequences, drawn downwards, with a rule where both "
         "take the same.",
-        f"With {name} {names[1]} is faster from {np.ceil(ends[0]):,.0f} to {counted(np.floor(ends[-1]), 'sequence')}, by "
-        f"up to {digits(np.max(ratios[name]))} times", "Computed: bounds in FP8 on eight H200, page 09.",
+        f"With {name} {names[1]} is faster from {np.ceil(ends[0]):,.0f} to "
+        f"{counted(np.floor(ends[-1]), 'sequence')}, by up to {digits(np.max(ratios[name]))} times",
+        "Computed: bounds in FP8 on eight H200, page 09.",
         f"Lines: {spans(ratios)}. Equal: " + "; ".join(
             f"{name}, {' and '.join(map(digits, of))}" for name, of in crossings.items()) + ".")

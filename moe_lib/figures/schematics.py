@@ -11,7 +11,7 @@ from ..hardware import DEVICES, LINKS
 from ..layouts import Layout, layout_sequences, linear_placement
 from ..models import CATALOG
 from ..offload import expert_bytes
-from ..roofline import step_time
+from ..roofline import compute_time, memory_time, step_time
 from ..routing import experts_touched
 from ..steps import decode_step, prefill, resident_bytes
 from ._drawing import AMBER, INK, WIDTH, Schematic, arrow, box, circle, grid, in_rows, line, rect, square, text, tip
@@ -119,7 +119,7 @@ def pipe_and_wheel(model=V3, device=H200, batches=(64, 8192), weight_bytes=2):
     dtype, r, frames, flows, said = device.arithmetic(weight_bytes), 46, ["", ""], [], []
     for n, B in enumerate(batches):
         step, y = decode_step(model, B, weight_bytes=weight_bytes), 126 + 152 * n
-        seconds = np.array([step.bytes_read / device.bandwidth_bytes_per_s, step.flops / device.peak(dtype)])
+        seconds = np.array([memory_time(step, device), compute_time(step, device, dtype)])
         pipe, wheel = (seconds / seconds.max()).tolist()
         said.append(f"the pipe is full and the wheel turns {percent(wheel)} of the time" if pipe >= wheel else
                     f"the wheel never rests and the pipe is busy {percent(pipe)} of the time")
