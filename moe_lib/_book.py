@@ -37,7 +37,7 @@ def _chart(spec, place):
         ("finding", first), ("drawing", ""), ("source", ""), ("sentence", ""))}
     spec = json.dumps(spec, separators=(",", ":")).replace("<", "\\u003c")
     return (f'<figure class="moe-figure moe-chart" id="{name}" aria-labelledby="{name}-finding">\n'
-            f'<p class="moe-finding" id="{name}-finding">{said["finding"]}</p>\n'
+            f'<div class="moe-finding" id="{name}-finding">{said["finding"]}</div>\n'
             f'<noscript><p>A script draws this figure. {said["sentence"]}</p></noscript>\n'
             f'<figcaption><span class="moe-drawing">{said["drawing"]}</span> '
             f'<span class="moe-source">{said["source"]}</span></figcaption></figure>\n'

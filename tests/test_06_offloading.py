@@ -166,7 +166,7 @@ def _figures():
         "offloaded_batches": figures.offloaded_batches(batch, {"copied": batch + 3, "held": batch * 9}, 100, "here"),
         "over_bound": figures.over_bound({"A100": {"": {"all": (1, 2), "chosen": (1, 4)}}}),
         "layers_outside": figures.layers_outside([0, 8, 16], {"copied": [0.005, 0.02, 0.04]},
-                                                {"measured": ([0, 16], [0.005, 0.047])}),
+                                                {"copied": ([0, 16], [0.005, 0.047])}),
     }
 
 

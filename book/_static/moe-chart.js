@@ -233,12 +233,13 @@
     });
     read();
 
-    let drawnAt = 0;
+    let drawnAt = "";
     let fittedNow; // what was drawn last, to be taken away
     const drawNow = async () => {
       const width = plot.clientWidth;
-      if (!width || width === drawnAt) return;
-      drawnAt = width;
+      const size = `${width} ${plot.dataset.room}`;
+      if (!width || size === drawnAt) return;
+      drawnAt = size;
       delete el.dataset.ready;
       for (const columns of width < NARROW ? [1] : [undefined, 3, 2, 1]) { // as few rows of legend as the width takes
         await drawWith(width, columns);
@@ -258,7 +259,8 @@
       return { ...fitted, params: (fitted.params ?? []).map((param) => (param.name in ours ? { name: param.name, value: ours[param.name] } : param)) };
     };
     const drawWith = async (width, columns) => {
-      const room = sliders.length && !el.closest(".reveal") ? innerHeight - INPUT : Infinity; // slider and plot on one screen
+      const page = sliders.length && !el.closest(".reveal") ? innerHeight - INPUT : Infinity; // slider and plot on one screen
+      const room = Number(plot.dataset.room ?? page); // a slide says what it has
       const fitted = fit(spec, width, room);
       const legend = columns && { ...fitted.config?.legend, columns, ...(columns === 1 && { direction: "vertical" }) };
       fitted.config = { ...fitted.config, ...(legend && { legend }), mark: { ...fitted.config?.mark, tooltip: false } }; // we show our own
@@ -343,6 +345,7 @@
     const state = () => new URLSearchParams(choices.map(({ name, values }) => [name, values[chosen[name]]])).toString();
     if (!el.closest(".reveal")) recount = afterwards(250, addTakeAway(el, spec, tablesNow, () => withChoices(fittedNow), state)); // a slide has no room
     new ResizeObserver(afterwards(120, draw)).observe(plot);
+    plot.addEventListener("room", draw);
   };
 
   // Charts near the screen first, the others when the page is idle, so that a print shows them all.

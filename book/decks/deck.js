@@ -64,6 +64,13 @@
       plot.style.zoom = zoom;
       await drawnAgain(plot);
     }
+    for (let round = 0; round < 3; round += 1) { // what is too high for its slide at the least zoom is drawn lower
+      const over = (bottom(chart) - lowest) / scale();
+      if (over < 1) break;
+      plot.dataset.room = (plot.querySelector("svg").getBoundingClientRect().height / scale() - over) / zoom;
+      plot.dispatchEvent(new Event("room"));
+      await drawnAgain(plot);
+    }
   };
 
   // A schematic goes through its steps with the key that turns slides, and with a click on a step or on the drawing.

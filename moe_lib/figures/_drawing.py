@@ -63,7 +63,7 @@ class Schematic:
         said = {key: html.escape(getattr(self, key)) for key in ("finding", "drawing", "source")}
         name = f"fig-{self.name}"
         figure = (f'<figure class="moe-figure moe-schematic" id="{name}" aria-labelledby="{name}-finding">'
-                  f'<style>{STYLE}</style><p class="moe-finding" id="{name}-finding">{said["finding"]}</p>'
+                  f'<style>{STYLE}</style><div class="moe-finding" id="{name}-finding">{said["finding"]}</div>'
                   f'<div class="moe-stage">{self.svg()}<form method="dialog" autocomplete="off"><fieldset>'
                   f"<legend>Steps of the drawing</legend>{steps}</fieldset>"  # a form of method "dialog" goes nowhere
                   f'<button type="reset" {OWN_KEYS}><b></b>All of it</button></form></div>'

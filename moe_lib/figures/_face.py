@@ -246,7 +246,7 @@ class TwoFaces:
         def recompute(_=None):
             chosen = {name: control.value for name, control in inputs.items()}
             title = html.escape(self.say("finding", **chosen))
-            heading.value = f'<style>{STYLE}</style><p class="moe-finding">{title}</p>'
+            heading.value = f'<style>{STYLE}</style><div class="moe-finding">{title}</div>'
             picture.value = self.svg(**chosen)
             said.value = f'<p class="moe-sentence" aria-live="polite">{html.escape(self.say("sentence", **chosen))}</p>'
             tiles.value = _tiles_html(self.readout(**chosen))
