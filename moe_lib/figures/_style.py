@@ -177,11 +177,10 @@ def around(values, log=True, pad=0.04):
 
 
 def batch_axis(title="tokens in a step (batch)", name="batch", domain=(1, 65536)):
-    """The x axis that every figure over batches shares: log scale, powers of four."""
-    ticks = [4**i for i in range(9) if domain[0] <= 4**i <= domain[1]]
-    axis = alt.Axis(values=ticks, format=",d", labelOverlap=True, labelSeparation=8)
-    return alt.X(f"{name}:Q", title=title, axis=axis,
-                 scale=alt.Scale(type="log", base=2, domain=list(domain), nice=False))
+    """The x axis that every figure over batches shares: log scale, powers of four. See `log_axis` for no domain."""
+    axis = alt.Axis(values=[4**i for i in range(9)], format=",d", labelOverlap=True, labelSeparation=8)
+    fixed = {"domain": list(domain)} if domain else {}
+    return alt.X(f"{name}:Q", title=title, axis=axis, scale=alt.Scale(type="log", base=2, nice=False, **fixed))
 
 
 def log_axis(field, title, domain=None, **axis):

@@ -313,7 +313,7 @@ def _chunks():
         *(dots(here, x, at, color, 130) for at, color in ((twin, DENSE), (pause, MOE), (ttft, MOE))),
         *(words(here.transform_filter(shown).transform_calculate(ms=f"format(datum.{name}, ',.3~r') + ' ms'"), "ms",
                 MOE, dy=dy, y=at, **beside("chunk", 9000, 10), size=14, **label)
-          for name, at, dy, shown in (("ttft", ttft, -9, "true"), ("pause", pause, 13, "datum.pause < datum.ttft"))),
+          for name, at, dy, shown in (("ttft", ttft, -9, "true"), ("pause", pause, -12, "datum.pause < datum.ttft"))),
     ).properties(width=WIDTH, height=320), "chunks",
         "Milliseconds against the tokens of a chunk, log-log: to the first token (solid), the longest pause that a "
         "chunk imposes on other sequences (dotted), to the first token of the dense twin (dashed, orange).",

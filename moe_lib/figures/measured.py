@@ -41,8 +41,8 @@ from ._style import (
 )
 
 
-def seconds_axis(title, domain, name="seconds"):
-    """A log y axis of seconds over a fixed domain, decades labelled in words of time."""
+def seconds_axis(title, domain=None, name="seconds"):
+    """A log y axis of seconds, decades labelled in words of time; `log_axis` says what it spans without a domain."""
     says = ("datum.value >= 1 ? datum.value + ' s' : datum.value >= 1e-3 ? round(1e3 * datum.value) + ' ms' : "
             "round(1e6 * datum.value) + ' µs'")
     return log_axis(name, title, domain, labelExpr=says, description=f"{title}, seconds")
@@ -109,21 +109,24 @@ def _timed():
     """A layer's measured times over its limit. Data set: ``times``, see `measured`."""
     key = "join([device, framework, precision, model, routing], '|')"
     of, x = named("times", f"(datum.key == {key} || datum.key == device)"), batch_axis(domain=(1, 16384))
-    looks = {"limit": ("its limit", LIMIT, SOLID, 14), "fitted": ("limit and two constants", MOE, SOLID, -14),
-             "active": ("if only k experts were read", DENSE, DASHED, 14)}
+    looks = {"limit": ("its limit", LIMIT, SOLID, 0.7, ("left", -10, 15)),
+             "fitted": ("limit and two constants", MOE, SOLID, 1, ("right", -4, -16)),
+             "active": ("if only k experts were read", DENSE, DASHED, 0, ("left", 60, -10))}
     layers = []
-    for field, (says, color, dash, dy) in looks.items():
-        y, last = seconds_axis("time of the layer", (1e-5, 10), field), of.transform_joinaggregate(last="max(batch)")
-        layers += [line(of, x, y, color, dash, name=says), words(last.transform_filter(
-            "datum.batch == datum.last").transform_calculate(says=repr(says)), "says", color, "right", -4, dy, True,
-            x=x, y=y)]
-    y = seconds_axis("time of the layer", (1e-5, 10), "measured")
+    ranked = of.transform_joinaggregate(all="count()").transform_window(rank="row_number()",
+                                                                        sort=[alt.SortField("batch")])
+    for field, (says, color, dash, share, place) in looks.items():
+        y = seconds_axis("time of the layer", name=field)
+        at = ranked.transform_filter(f"datum.rank == max(1, round({share} * datum.all))")
+        layers += [line(of, x, y, color, dash, name=says),
+                   words(at.transform_calculate(says=repr(says)), "says", color, *place, True, x=x, y=y)]
+    y = seconds_axis("time of the layer", name="measured")
     good, bad = of.transform_filter("datum.valid"), of.transform_filter("!datum.valid")
-    first = of.transform_joinaggregate(first="min(batch)").transform_filter("datum.batch == datum.first")
+    last = ranked.transform_filter("datum.rank == datum.all")
     return finish(alt.layer(
         *layers, dots(good, x, y, MEASURED, 85, name="measured"),
         dots(bad, x, y, ALWAYS, 110, "cross", angle=45, name="measured, yet impossible"),
-        words(first.transform_calculate(says="'measured'"), "says", MEASURED, dx=8, dy=-12, bold=True, x=x, y=y),
+        words(last.transform_calculate(says="'measured'"), "says", MEASURED, "right", -12, bold=True, x=x, y=y),
     ).properties(width=WIDTH, height=330), "measured",
         "Times of one layer of experts against the tokens in the step. Green dots are measured; a cross is a timing "
         "that cannot be. Lines: the limit from published peaks, with two fitted constants, and for k experts alone.",

@@ -218,9 +218,9 @@ def cache_per_token(table, published, study="DeepSeek-V3"):
         The model that is blue.
     """
     least, most = (of(table, key=lambda row: row["size"]) for of in (min, max))
-    domain = around([[row[field] for row in table] for field in ("size", "beyond")], pad=0.12)
+    low, high = around([[row[field] for row in table] for field in ("size", "beyond")])
     x = alt.X("size:Q", title="bytes of cache per token of context", axis=alt.Axis(format="~s", tickCount=6),
-              scale=alt.Scale(type="log", domain=domain, nice=False))
+              scale=alt.Scale(type="log", domain=[low, 2.2 * high], nice=False))  # numbers are right of dots
     y, (own, others) = rows_axis(table), _split(table, study)
     dense = [row for row in others if row["series"] == "dense model"]
     mixtures = [row for row in others if row["series"] != "dense model"]

@@ -28,6 +28,7 @@ from ._style import (
     counted,
     digits,
     dots,
+    drawn,
     finish,
     line,
     linear_axis,
@@ -295,29 +296,27 @@ def over_bound(panels, unit="tokens/s"):
         heads, bars = [], []
         for head, group in groups.items():
             heads += [{"row": len(heads) + len(bars), "says": head}] if head else []
-            bars += [{"row": len(heads) + len(bars) + n, "says": name, "measured": got, "bound": most}
+            bars += [{"row": len(heads) + len(bars) + n, "series": name, "measured": got, "bound": most,
+                      "end": max(got, most), "says": f"{digits(got)} of {digits(most)}"}
                      for n, (name, (got, most)) in enumerate(group.items())]
-        far = max(max(bar["measured"], bar["bound"]) for bar in bars)
-        for bar in bars:
-            end = max(bar["measured"], bar["bound"])
-            bar |= {"text": f"{bar['says']}: {digits(bar['measured'])}", "end": end, "share": end / far}
         shares.append([bar["measured"] / bar["bound"] for bar in bars])
-        table = rows(**{name: np.array([bar[name] for bar in bars]) for name in bars[0]})
-        scale = alt.Scale(domain=[0, 1.02 * far], nice=False)
+        bars = rows(**{name: np.array([bar[name] for bar in bars]) for name in bars[0]})
+        scale = alt.Scale(domain=[0, 1.4 * max(bar["end"] for bar in bars)], nice=False)
         x = alt.X("measured:Q", title=unit, scale=scale, axis=alt.Axis(tickCount=4, format="~s", grid=False))
         y = alt.Y("row:O", axis=None, scale=alt.Scale(domain=list(range(len(heads) + len(bars))), paddingInner=0.2))
-        bound = alt.X("bound:Q", title="bound", scale=scale)
+        bound = alt.X("bound:Q", title=unit, scale=scale)
         views.append(alt.layer(
-            alt.Chart(alt.Data(values=table)).mark_bar(fill=LIMIT, fillOpacity=0.1, stroke=LIMIT).encode(x=bound, y=y),
-            alt.Chart(alt.Data(values=table)).mark_bar(color=MEASURED).encode(x=x, y=y),
-            words(table, "text", **beside("share", 0.55, 6), size=12, x=alt.X("end:Q"), y=y),
-            words(heads, "says", dx=0, dy=3, bold=True, x=alt.datum(0), y=y),
+            drawn(bars).mark_bar(fill=LIMIT, fillOpacity=0.1, stroke=LIMIT).encode(x=bound, y=y),
+            drawn(bars).mark_bar(color=MEASURED).encode(x=x, y=y),
+            words(bars, "says", dx=6, size=12, x=alt.X("end:Q"), y=y),
+            words(bars, "series", align="right", dx=-6, size=12, x=alt.value(0), y=y),
+            words(heads, "says", align="right", dx=-6, dy=3, bold=True, x=alt.value(0), y=y),
         ).properties(width=wide, height=19 * (len(heads) + len(bars)),
                      title={"text": title, "fontSize": 14, "fontWeight": "bold"}))
     beaten, count = sum(share > 1 for each in shares for share in each), sum(map(len, shares))
     low, high = min(map(min, shares)), max(map(max, shares))
     return finish(alt.hconcat(*views, spacing=30) if len(views) > 1 else views[0], "over-bound",
-                  "Bars: published speed. Outlines: its bound.",
+                  "Bars: published speed. Outlines: its bound.", beside=70,
                   finding=(f"{beaten or 'None'} of {count} published speeds beat{'' if beaten > 1 else 's'} its bound: "
                            f"they reach {percent(low)} to {percent(high)} of it"),
                   source="Measured by others, see Sources; bounds computed on this page.",

@@ -49,10 +49,11 @@ SPREAD_ON = {"H800": ("h800", "nvlink-h800"), "H200": ("h200", "nvlink4"), "B200
 ATTENTION, EXPERTS_OVER = (1, 2, 4, 8), (1, 8)
 SPREAD_KEY = ("model", "setup", "gpus", "attention", "experts", "context")
 
+
 def _ways():
     """A step's time by sequences, a line a layout. Data sets: ``curve``, ``end``, ``barred``, see `parallel`."""
     shared, own = same("model", "setup", "gpus", "context"), same("attention", "experts")
-    x = batch_axis("sequences in a step, over all GPUs")
+    x = batch_axis("sequences in a step, over all GPUs", domain=None)
     y, above = (alt.Y(f"{field}:Q", title="milliseconds per step, at least", axis=alt.Axis(tickCount=6),
                       scale=alt.Scale(zero=True, nice=False)) for field in ("ms", "open"))
     curve = named("curve", shared).transform_flatten(["batch", "ms", "open"])
@@ -60,12 +61,12 @@ def _ways():
     end, rest = named("end", shared, own), named("end", shared, f"!({own})")
     return finish(alt.layer(
         others.mark_line(color=MUTED, strokeWidth=1.5).encode(x=x, y=y, detail="layout:N"),
-        words(rest.transform_calculate(way="split(datum.layout, '+')[0]"), "way", MUTED, dx=6, dy=11, size=12, x=x,
-              y=y),
+        words(rest.transform_filter(same("experts")).transform_calculate(way="split(datum.layout, '+')[0]"), "way",
+              MUTED, "center", 0, -14, size=12, x=x, y=y),
         dots(rest, x, y, MUTED, 70, "cross", angle=45),
         mine.mark_area(color=LIMIT, opacity=0.25).encode(x=x, y=y, y2="open:Q"),
         line(mine, x, above, LIMIT, DASHED, 2, "exchanges in the open"), line(mine, x, y, width=3.5, name="hidden"),
-        dots(end, x, y, MOE, 200, "cross", angle=45), words(end, "says", MOE, "right", -4, 20, True, 14, x=x, y=y),
+        dots(end, x, y, MOE, 200, "cross", angle=45), words(end, "says", MOE, "right", 6, -31, True, 14, x=x, y=y),
         words(named("barred", shared, own), "says", align="center", dx=0, size=14,
               x=alt.value({"expr": "width / 2"}), y=alt.value(40)),
     ).properties(width=WIDTH, height=330), "parallel",
@@ -228,7 +229,7 @@ def layouts(batch, steps, ends, top):
                         1.5, clip=True),
                    line(rows(batch=at[inside], ms=ms[inside], series=name), x, y, color, width=3.5 - n / 2),
                    dots(end, x, y, color, 190, "cross", angle=45),
-                   words(end, "says", color, "right", -6, -14 - 17 * (n % 2), True, 14, x=x, y=y)]
+                   words(end, "says", color, "right", 6, -18 - 17 * n, True, 14, x=x, y=y)]
     first, last = list(ends)[0], list(ends)[-1]
     return finish(alt.layer(*layers).properties(width=WIDTH, height=HEIGHT), "layouts",
         "Milliseconds per step against sequences, a line a layout, dotted from a cross on, where caches fill the GPUs.",
@@ -252,7 +253,8 @@ def overlap(each, ratios, measured):
     passes, at = measured["gains_from_between"], np.asarray(measured["sequences_a_gpu"], float)
     seen = 1 / (1 + np.asarray(measured["gain"], float))
     x = batch_axis("sequences on each GPU", name="each", domain=(float(np.min(each)), float(np.max(each))))
-    y = log_axis("ratio", "two halves overlapped, over one batch", around([*ratios.values(), seen, [1]]), format="~g")
+    y = log_axis("ratio", "two halves overlapped, over one batch", around([*ratios.values(), seen, [1]]), format="~g",
+                 values=[0.4, 0.5, 0.6, 0.7, 0.8, 1, 1.2, 1.5, 2, 3])
     styles = [(MUTED, SOLID), (MUTED, DASHED), (MOE, SOLID), (MUTED, DOTTED)]
     one, name = [{"ratio": 1, "each": float(np.min(each)), "over": "slower", "under": "faster"}], list(ratios)[-1]
     best = int(np.argmin(ratios[name]))

@@ -25,7 +25,6 @@ from ._style import (
     alt,
     around,
     batch_axis,
-    beside,
     counted,
     digits,
     dollars,
@@ -58,17 +57,19 @@ def _barred(model, device, gpus, fits):
     found = [problems(model, layout, weight_block=FP8_BLOCK) for layout in layouts(model, gpus)]
     return f"{sum(map(bool, found))} of {len(found)} layouts", list(dict.fromkeys(itertools.chain.from_iterable(found)))
 
+
 def _frontier():
     """Tokens/s of a GPU against a user's milliseconds a token, a line a layout. Data sets: see `plan`."""
     key = "datum.key == model + '|' + device + '|' + gpus + '|' + context"
     scale = alt.Scale(type="log", domain=[150, 2], nice=False)
     x = alt.X("ms:Q", title="milliseconds a token, at least: faster to the right", scale=scale,
               axis=alt.Axis(values=[100, 50, 20, 10, 5, 2], format="~g"))
-    y = alt.Y("gpu:Q", title="tokens/s of a GPU, at most", scale=alt.Scale(type="log", nice=False),
+    y = alt.Y("gpu:Q", title="tokens/s of a GPU, at most", stack=None, scale=alt.Scale(type="log", nice=False),
               axis=alt.Axis(tickCount=6, format=",~r"))
     line_, full, best = (named(of, key) for of in ("line", "full", "best"))
     points, mine = line_.transform_flatten(["ms", "gpu"]), best.transform_filter("datum.tpot == tpot")
     at, target = alt.X("tpot:Q", scale=scale), mine.transform_calculate(text="tpot + ' ms a token'")
+    late = "(datum.ms < (width < 400 ? 25 : 9))"  # too near the right end for words beside it
     legal = {True: (MOE, 0.55, SOLID), False: (MUTED, 0.8, DOTTED)}
     ways = [layer for is_legal, (color, opacity, dash) in legal.items() for layer in (
         points.transform_filter(f"datum.legal == {str(is_legal).lower()}").mark_line(
@@ -77,16 +78,18 @@ def _frontier():
         words(full.transform_filter(f"datum.legal == {str(is_legal).lower()}"), "says", color, "right", -6, -8,
               is_legal, 12, x=x, y=y))]
     return finish(alt.layer(
-        best.mark_area(color=MOE, opacity=0.12, interpolate="step-after", clip=True).encode(x=at, y=y),
+        points.transform_filter("datum.legal").mark_area(color=MOE, opacity=0.08, clip=True).encode(
+            x=x, y=y, y2=alt.value("height"), detail="layout:N"),
         *ways, dots(full, x, y, MUTED, 90, "cross", angle=45),
-        rule(target, LIMIT, x=at), words(target, "text", LIMIT, **beside("tpot", 12, -6), dy=10, size=14, x=at,
-                                        y=alt.value(0)),
+        rule(target, LIMIT, x=at), words(target, "text", LIMIT, dy=-12, size=14, x=at,
+                                        y=alt.value("height")),
         words(named("barred", key), "says", align="right", dx=-6, x=alt.value("width"), y=alt.value(26), size=12),
         dots(mine, x, y, "currentColor", 260, filled=False), dots(mine, x, y, MOE, 90),
-        words(mine, "says", dx=12, dy=-12, bold=True, size=15, x=x, y=y),
+        words(mine, "says", align={"expr": f"{late} ? 'right' : 'left'"}, dx={"expr": f"{late} ? -12 : 12"}, dy=-14,
+              bold=True, size=15, x=x, y=y),
     ).properties(width=WIDTH, height=370), "plan",
         "Tokens per second of a GPU against the milliseconds that a user waits for a token, a line a layout, a cross "
-        "where caches fill the GPUs. Shaded, what some layout reaches; the ring is the best for the dashed target.",
+        "where caches fill the GPUs. Shaded, what they reach; the ring is the best for the dashed target.",
         source="Computed: bounds in FP8 for a uniform router, nothing sent is counted, page 09.")
 
 

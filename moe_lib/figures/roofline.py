@@ -254,7 +254,7 @@ def time_ratio(batch, ratios, peak, peak_says, ends):
     x, top = batch_axis(domain=(1, float(max(batch)))), 1.12 * max(map(np.max, ratios.values()))
     y, one = linear_axis("ratio", "step time, MoE over its twin", (0, top)), [{"batch": peak, "says": peak_says}]
     looks = dict(zip(ratios, [(MOE, SOLID), (MUTED, SOLID), (MUTED, DASHED)], strict=False))
-    layers = [rule(one, LIMIT, x=x), words(one, "says", LIMIT, "right", dy=10, x=x, y=alt.value(0))]
+    layers = [rule(one, LIMIT, x=x), words(one, "says", LIMIT, dy=10, x=x, y=alt.value(0))]
     study = next(iter(ratios))
     for name, values in ratios.items():
         color, at = looks[name][0], float(np.interp(peak, batch, values))

@@ -55,8 +55,8 @@ def _gains(names, server):
     seen = named("measured", "datum.draft == draft")
     return finish(alt.layer(
         rule(one, LIMIT, y=y), *layers, dots(seen, x, y, MEASURED, 150, "diamond", name=server),
-        *(words(one, field, LIMIT, "right", -4, dy, x=x, y=y) for field, dy in (("over", -9), ("under", 10))),
-        words(seen.transform_calculate(says="'measured'"), "says", MEASURED, dx=12, dy=-6, bold=True, x=x, y=y),
+        *(words(one, field, LIMIT, dx=5, dy=dy, x=x, y=y) for field, dy in (("over", -9), ("under", 10))),
+        words(seen.transform_calculate(says="'measured'"), "says", MEASURED, dx=-6, dy=-16, bold=True, x=x, y=y),
     ).properties(width=WIDTH, height=330), "speculation",
         "Speed with a draft over speed without, against the sequences being served. Above the dashed rule the draft "
         f"pays. Diamond: {server}.",
