@@ -216,6 +216,7 @@
       if (says.length) {
         write(finding, say("finding"));
         write(sentence, say("sentence"));
+        sentence.classList.toggle("moe-unseen", sentence.dataset.said === finding.dataset.said); // a refusal is said once
       }
       readouts.forEach(({ label }, i) => write(cells[i], say(label)));
       choices.forEach((choice) => { inputs[choice.name].disabled = isIdle(choice); });
@@ -231,6 +232,7 @@
     [...sliders, ...choices.filter((choice) => !sliders.includes(choice))].forEach((choice) => {
       inputs[choice.name] = addInput(form, { ...choice, start: chosen[choice.name] }, `${el.id}-${choice.name}`, (index) => choose(choice, index));
     });
+    if (!says.length) write(finding, finding.textContent);
     read();
 
     let drawnAt = "";

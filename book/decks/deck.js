@@ -38,6 +38,8 @@
     }
   };
 
+  const overOf = (slide, lowest) => Math.max(...[...slide.querySelectorAll(".slide-body > *, .moe-chart > *, .moe-source")].map(bottom)) - lowest;
+
   const lowestOf = (chart, scale) => chart.closest("section").getBoundingClientRect().top + (720 - FOOT) * scale();
   const bottom = (node) => node.getBoundingClientRect().bottom;
 
@@ -51,8 +53,7 @@
     let zoom = Number(plot.style.zoom) || 1.5; // as deck.css has it
     for (let round = 0; round < 4; round += 1) {
       const height = plot.getBoundingClientRect().height / scale();
-      const parts = [...slide.querySelectorAll(".slide-body > *, .moe-chart > *")];
-      const over = (Math.max(...parts.map(bottom)) - lowest) / scale();
+      const over = overOf(slide, lowest) / scale();
       const width = plot.getBoundingClientRect().width;
       const drawing = plot.querySelector("svg").getBoundingClientRect();
       const right = Math.max(...[...plot.querySelectorAll("text")].map((text) => text.getBoundingClientRect().right));
@@ -65,7 +66,7 @@
       await drawnAgain(plot);
     }
     for (let round = 0; round < 3; round += 1) { // what is too high for its slide at the least zoom is drawn lower
-      const over = (bottom(chart) - lowest) / scale();
+      const over = overOf(slide, lowest) / scale();
       if (over < 1) break;
       plot.dataset.room = (plot.querySelector("svg").getBoundingClientRect().height / scale() - over) / zoom;
       plot.dispatchEvent(new Event("room"));

@@ -245,10 +245,11 @@ class TwoFaces:
 
         def recompute(_=None):
             chosen = {name: control.value for name, control in inputs.items()}
-            title = html.escape(self.say("finding", **chosen))
-            heading.value = f'<style>{STYLE}</style><div class="moe-finding">{title}</div>'
+            title, sentence = (self.say(what, **chosen) for what in ("finding", "sentence"))
+            heading.value = f'<style>{STYLE}</style><div class="moe-finding">{html.escape(title)}</div>'
             picture.value = self.svg(**chosen)
-            said.value = f'<p class="moe-sentence" aria-live="polite">{html.escape(self.say("sentence", **chosen))}</p>'
+            once = "" if sentence == title else html.escape(sentence)  # a refusal is said once
+            said.value = f'<p class="moe-sentence" aria-live="polite">{once}</p>'
             tiles.value = _tiles_html(self.readout(**chosen))
             for choice in self.choices:
                 inputs[choice.name].disabled = choice.is_idle(chosen)

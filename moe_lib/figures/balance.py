@@ -243,11 +243,11 @@ def placed(panels, mean):
             *layers, rule([{"start": mean}], LIMIT, y=y),
             words(sums, "sum,,.0f", dx=0, dy=-9, align="center", bold=True, x=x, y=y),
         ).properties(title=title, width=185, height=240))
-    said = [f"{over:.2f} with {title}" if n else f"{over:.2f} times the mean {title}"
-            for n, (title, over) in enumerate(fullest.items())]
+    (first, before), *_, (last, after) = fullest.items()
     return finish(alt.hconcat(*views, spacing=18), "placed",
         "GPUs as stacks, a piece for each slot, lettered by expert; amber is one of several copies. Dashed, the mean.",
-        f"The fullest GPU has {', '.join(said)}", "Computed: a worked example, page 08.", f"The mean is {mean:,.0f}.")
+        f"{first.capitalize()}, the fullest GPU has {before:.2f} times the mean; {last}, {after:.2f} times",
+        "Computed: a worked example, page 08.", f"The mean is {mean:,.0f}.")
 
 
 def slowest(panels):
@@ -261,6 +261,7 @@ def slowest(panels):
     """
     every = [1e6 * np.asarray(of) for panel in panels.values() for kind in ("lines", "points")
              for _, of in panel.get(kind, {}).values()]
+    foot = alt.value({"expr": "height - 12"})
     x, y, views, said = batch_axis(domain=(16, 65536)), log_axis(
         "us", "microseconds of the slowest GPU", around(every), format=",~f"), [], []
     for title, panel in panels.items():
@@ -276,14 +277,15 @@ def slowest(panels):
                              -10, dy, True, size=12, x=x, y=y)]
         if "mark" in panel:
             one = [{"batch": panel["mark"][0], "says": panel["mark"][1]}]
-            layers += [rule(one, MUTED, DOTTED, x=x), words(one, "says", dx=5, x=x, y=alt.value(280))]
+            layers += [rule(one, MUTED, DOTTED, x=x), words(one, "says", dx=5, x=x, y=foot)]
         few, many = (np.asarray(of, float) for _, of in list(curves.values())[:2])
-        said.append(f"{digits(many[-1] / few[-1])} times as long when {title}")
+        ratio = many[-1] / few[-1]
+        said.append(f"{'' if f'{ratio:.2f}' == '1.00' else f'{ratio:.2f} times '}as long when {title}")
         views.append(alt.layer(*layers).properties(title=title, width=240, height=290))
     few, many = (name.partition(",")[0] for name in list(next(iter(panels.values()))["lines"])[:2])
     return finish(alt.hconcat(*views, spacing=24), "slowest",
         "Microseconds of the slowest GPU against the batch: lines are bounds, green marks measured.",
-        f"In the largest step {many} take {', '.join(said)}, compared with {few}",
+        f"In the largest step {many} take {', '.join(said)}, against {few}",
         "Lines computed, page 08. Measured by others (third party).", " ".join(
             f"{title}, {kind}: {spans({name: of for name, (_, of) in panel[kind].items()}, scale=1e6)}."
             for title, panel in panels.items() for kind in ("lines", "points") if kind in panel), beside=60)

@@ -77,7 +77,7 @@ def _balance():
                for name in ("share", "twin"))
     share = named("share", chosen).transform_flatten(["context", "share", "twin", "cache"])
     here, equal = share.transform_filter(same("context")), named("equal", chosen)
-    far = "(width < 400 ? 4e4 : 3e5)"  # where words turn to the left of their ring
+    far = "(width < 560 ? 4e4 : 3e5)"  # where words turn to the left of their ring
     at = {**beside("context", 1e5, 3), "bold": True, "size": 14, "x": x}
     return finish(alt.layer(
         share.mark_area(color=CACHE, opacity=0.22, **SMOOTH).encode(x=x, y=y, y2=alt.datum(0)),

@@ -108,7 +108,7 @@ def _shipped():
 def _timed():
     """A layer's measured times over its limit. Data set: ``times``, see `measured`."""
     key = "join([device, framework, precision, model, routing], '|')"
-    of, x = named("times", f"(datum.key == {key} || datum.key == device)"), batch_axis(domain=(1, 16384))
+    of, x = named("times", f"(datum.key == {key} || datum.key == device)"), batch_axis(domain=None)
     looks = {"limit": ("its limit", LIMIT, SOLID, 0.7, ("left", -10, 15)),
              "fitted": ("limit and two constants", MOE, SOLID, 1, ("right", -4, -16)),
              "active": ("if only k experts were read", DENSE, DASHED, 0, ("left", 60, -10))}

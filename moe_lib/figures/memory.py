@@ -166,13 +166,13 @@ def memory_bill(config=None):
         return percent(parts["routed_experts"] / sum(parts.values()))
 
     says = {
-        "finding": "{model} with {sequences} sequences fills {count} {device}: {Resident} are held, one token reads "
+        "finding": "{model} with {served} fills {count} {device}: {Resident} are held, one token reads "
         "{Read by one token}",
         "sentence": "Routed experts are {share} of the weights. Any token may ask for any of them, so they are held "
         "though few are read at a time.",
         "count": lambda model, precision, device, sequences, context: (
             f"{needed(model, precision, device, sequences, context):,}"),
-        "share": share,
+        "share": share, "served": lambda sequences: counted(sequences, "sequence"),
     }
     readouts = {
         "Parameters": lambda model: parameters(models[model].total_params),
@@ -219,7 +219,7 @@ def cache_per_token(table, published, study="DeepSeek-V3"):
     """
     least, most = (of(table, key=lambda row: row["size"]) for of in (min, max))
     low, high = around([[row[field] for row in table] for field in ("size", "beyond")])
-    x = alt.X("size:Q", title="bytes of cache per token of context", axis=alt.Axis(format="~s", tickCount=6),
+    x = alt.X("size:Q", title="bytes of cache per token", axis=alt.Axis(format="~s", tickCount=6),
               scale=alt.Scale(type="log", domain=[low, 2.2 * high], nice=False))  # numbers are right of dots
     y, (own, others) = rows_axis(table), _split(table, study)
     dense = [row for row in others if row["series"] == "dense model"]
@@ -250,7 +250,7 @@ def sparsity(table, study="DeepSeek-V3"):
     top = max(table, key=lambda row: row["ratio"])
     domain = around([[row[field] for row in table] for field in ("ratio", "limit")], pad=0.06)
     scale = alt.Scale(type="log", domain=domain, nice=False)
-    x = alt.X("ratio:Q", title="times as much held as used, log scale", scale=scale,
+    x = alt.X("ratio:Q", title="held over used, log scale", scale=scale,
               axis=alt.Axis(values=[2.0**n for n in range(-4, 12)], format="~g"))
     limit, own_and_others = alt.X("limit:Q", scale=scale), _split(table, study)
     return finish(alt.layer(

@@ -223,7 +223,8 @@ def hit_rates(panels):
                           dots(table, x, y, color, 70, look, filled=color != MOE, strokeWidth=2))
         for n, name in enumerate(order):  # names in the empty corner, each with a line to its own
             there, level = _at(*reversed(panel[name]), 0.12 + 0.12 * n), 0.12 + 0.12 * n
-            ends = rows(share=0.57, hit=level, to=there, hit_to=_at(*panel[name], there), says=name)
+            ends = rows(share=0.57, hit=level, to=there, hit_to=_at(*panel[name], there),
+                        says=name.replace(", ", ",\n"))
             leader = alt.Chart(alt.Data(values=ends)).mark_rule(color=MUTED, strokeWidth=1)
             layers += [leader.encode(x=x, x2="to:Q", y=y, y2="hit_to:Q"),
                        words(ends, "says", LOOKS[name][0], dx=4, bold=True, size=12, x=x, y=y)]

@@ -69,7 +69,7 @@ def _frontier():
     line_, full, best = (named(of, key) for of in ("line", "full", "best"))
     points, mine = line_.transform_flatten(["ms", "gpu"]), best.transform_filter("datum.tpot == tpot")
     at, target = alt.X("tpot:Q", scale=scale), mine.transform_calculate(text="tpot + ' ms a token'")
-    late = "(datum.ms < (width < 400 ? 25 : 9))"  # too near the right end for words beside it
+    late = "(datum.ms < (width < 400 ? 12 : 5))"  # too near the right end for words beside it
     legal = {True: (MOE, 0.55, SOLID), False: (MUTED, 0.8, DOTTED)}
     ways = [layer for is_legal, (color, opacity, dash) in legal.items() for layer in (
         points.transform_filter(f"datum.legal == {str(is_legal).lower()}").mark_line(
@@ -85,7 +85,7 @@ def _frontier():
                                         y=alt.value("height")),
         words(named("barred", key), "says", align="right", dx=-6, x=alt.value("width"), y=alt.value(26), size=12),
         dots(mine, x, y, "currentColor", 260, filled=False), dots(mine, x, y, MOE, 90),
-        words(mine, "says", align={"expr": f"{late} ? 'right' : 'left'"}, dx={"expr": f"{late} ? -12 : 12"}, dy=-14,
+        words(mine, "says", align={"expr": f"{late} ? 'right' : 'left'"}, dx={"expr": f"{late} ? -12 : 12"}, dy=-28,
               bold=True, size=15, x=x, y=y),
     ).properties(width=WIDTH, height=370), "plan",
         "Tokens per second of a GPU against the milliseconds that a user waits for a token, a line a layout, a cross "
@@ -145,7 +145,7 @@ def plan(config=None):
             for tpot in sorted({*PLAN_TARGETS, *selection["tpot"]}):
                 if point := best(*chosen, tpot):
                     found["best"] += rows(key=key, tpot=tpot, ms=1e3 * point.tpot, gpu=point.tokens_per_s_per_gpu,
-                                          says=f"{point.layout}: {counted(point.batch, 'sequence')}")
+                                          says=f"{point.layout}:\n{counted(point.batch, 'sequence')}")
             many, why = barred(*chosen)
             if why:
                 found["barred"] += rows(key=key, says="\n".join(textwrap.fill(text, 34) for text in (
@@ -242,7 +242,8 @@ def valley(batch, ratios, crossings, names):
                    line(rows(batch=batch, ratio=values, series=name), x, y, color, dash, width),
                    dots(rows(batch=np.array(ends), ratio=1, series=name), x, y, color, 120),
                    words(rows(batch=ends[-1], ratio=1, says=f"{np.floor(ends[-1]):,.0f}"), "says", color,
-                         dx=phone(2, 9), dy=phone(14 + 14 * n, 14), bold=True, size=16, x=x, y=y),
+                         align=phone("center", "left"), dx=phone(0, 9), dy=phone(14 + 14 * n, 14), bold=True, size=16,
+                         x=x, y=y),
                    words(rows(batch=middle, ratio=np.interp(middle, batch, values), says=name), "says", color, "center",
                          0, 14, True, x=x, y=y)]
     sides = [{"says": f"{names[0]} is faster"}, {"says": f"{names[1]} is faster"}]
@@ -250,7 +251,8 @@ def valley(batch, ratios, crossings, names):
     return finish(alt.layer(
         *layers, rule([{"ratio": 1}], "currentColor", SOLID, 1.5, y=y),
         words(sides[:1], "says", MOE, dx=0, bold=True, size=15, x=alt.value(10), y=alt.value(14)),
-        words(sides[1:], "says", DENSE, dx=0, bold=True, size=15, x=alt.value(10), y=alt.value(386)),
+        words(sides[1:], "says", DENSE, dx=0, bold=True, size=15, x=alt.value(10),
+              y=alt.value({"expr": "height - 14"})),
     ).properties(width=WIDTH, height=400), "valley",
         f"Step time of {names[0]} over that of {names[1]} against sequences, drawn downwards, with a rule where both "
         "take the same.",

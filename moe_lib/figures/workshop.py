@@ -74,7 +74,8 @@ def _wall_and_numbers():
     square = named("wall", here).transform_flatten(["tokens", "expert", "left", "top"]).transform_calculate(
         right=f"datum.left + {1 - GAP}", bottom=f"datum.top + {1 - GAP}")
     place, seen = {"x": x, "x2": "right:Q", "y": y, "y2": "bottom:Q"}, {"expr": "width < 450 ? 0 : 1"}
-    lamp = alt.Color("tokens:Q", title="tokens", legend=None,
+    place["tooltip"] = [alt.Tooltip("expert:Q", title="expert"), alt.Tooltip("tokens:Q", title="tokens")]
+    lamp = alt.Color("tokens:Q", legend=None,
                      scale=alt.Scale(type="log", domain=[1, 3, 12], range=list(LIT), clamp=True))
 
     def said(text, top, size, color="white"):
@@ -164,7 +165,7 @@ def _intensity():
         line(curve, x, twin, DENSE, name="its dense twin"), line(curve, x, y, name="this mixture"),
         words(named("curve", mine, "datum.batch == 2048").transform_calculate(says="'its dense twin'"), "says", DENSE,
               "right", -10, -6, y=twin, **bold),
-        words(named("curve", mine, "datum.batch == 4096").transform_calculate(says="'this mixture'"), "says", MOE,
+        words(named("curve", mine, "datum.batch == 1024").transform_calculate(says="'this mixture'"), "says", MOE,
               "left", 10, 14, y=y, **bold),
         dots(at, x, twin, DENSE, 130), dots(at, x, y, MOE, 170),
         words(at, "twin,.3~s", DENSE, "right", -11, -10, y=twin, **bold),
