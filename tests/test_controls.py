@@ -103,7 +103,7 @@ def test_the_live_picture_is_the_chart_compiled_anew_for_each_setting(both):
     other = {choice.name: list(choice.options.values())[-1] for choice in control.choices}
     anew = drawn(control.live_spec(**other))
     marks = [re.findall(r' d="([^"]+)"|>([^<>]+)<', svg) for svg in (control.svg(**other), anew)]
-    assert marks[0] == marks[1] and len(marks[0]) > 10
+    assert marks[0] == marks[1] and len(marks[0]) > 5
 
 
 def test_numbers_stand_in_order_live_though_the_page_has_some_of_them(both):

@@ -243,10 +243,11 @@ def placed(panels, mean):
             *layers, rule([{"start": mean}], LIMIT, y=y),
             words(sums, "sum,,.0f", dx=0, dy=-9, align="center", bold=True, x=x, y=y),
         ).properties(title=title, width=185, height=240))
-    (first, before), *_, (last, after) = fullest.items()
+    (first, before), *others = fullest.items()
+    after = "".join(f"; {title}, {over:.2f} times" for title, over in others[-1:])
     return finish(alt.hconcat(*views, spacing=18), "placed",
         "GPUs as stacks, a piece for each slot, lettered by expert; amber is one of several copies. Dashed, the mean.",
-        f"{first.capitalize()}, the fullest GPU has {before:.2f} times the mean; {last}, {after:.2f} times",
+        f"{first.capitalize()}, the fullest GPU has {before:.2f} times the mean{after}",
         "Computed: a worked example, page 08.", f"The mean is {mean:,.0f}.")
 
 

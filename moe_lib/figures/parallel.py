@@ -222,10 +222,11 @@ def layouts(batch, steps, ends, top):
     for n, (name, seconds) in enumerate(steps.items()):
         color, at = MUTED if n else MOE, np.union1d(batch, ends[name])
         ms = 1e3 * np.interp(at, batch, seconds)
-        inside, end = at <= ends[name], rows(batch=ends[name], ms=ms[at == ends[name]][0], says=(
+        inside, beyond = at <= ends[name], at >= ends[name]
+        end = rows(batch=ends[name], ms=ms[at == ends[name]][0], says=(
             f"{name}: {counted(ends[name], 'sequence')}"))
         at_end[name] = end[0]["ms"]
-        layers += [line(rows(batch=at[~inside], ms=ms[~inside], series=f"{name}, does not fit"), x, y, color, DOTTED,
+        layers += [line(rows(batch=at[beyond], ms=ms[beyond], series=f"{name}, does not fit"), x, y, color, DOTTED,
                         1.5, clip=True),
                    line(rows(batch=at[inside], ms=ms[inside], series=name), x, y, color, width=3.5 - n / 2),
                    dots(end, x, y, color, 190, "cross", angle=45),
