@@ -189,7 +189,7 @@ def deck_html(page_html, page):
             *(script for script in soup.head.select("script") if SCRIPTS.search(str(script)))]
     title = BeautifulSoup(slides[0].heading, "html.parser").get_text()
     template = Template((HERE / "decks" / "deck.html").read_text(encoding="utf-8"))
-    book = soup.title.get_text().rpartition(" — ")[2]
+    book = soup.title.get_text().rpartition(" — ")[2].partition(":")[0]
     shown, sections = set(), []  # headings that a slide has shown: a box shows its own
     for slide in slides:
         box = _box_of(slide)

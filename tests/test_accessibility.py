@@ -93,8 +93,8 @@ def test_the_numbers_of_a_chart_are_those_it_draws_now(workshop):
     workshop.locator(".moe-numbers > summary").press("Enter")
     workshop.locator("tbody tr").first.wait_for()
     before = rows_of(workshop)
-    assert before[0] == ["Series", "Tokens in a step (batch)", "FLOP per byte read"]
-    assert ["this mixture of experts", "64", "4.011"] in before and ["the device's ridge point", "", "206"] in before
+    assert before[0][:3] == ["Series", "Tokens in a step (batch)", "FLOP per byte read"]
+    assert ["this mixture", "64", "4.011"] in [row[:3] for row in before]
     workshop.get_by_label("Model", exact=True).select_option(label="Mixtral 8x7B")
     intensity = decode_step(CATALOG["mixtral-8x7b"], 64, weight_bytes=2).intensity
     workshop.locator("tbody").get_by_text(f"{intensity:.4g}", exact=True).wait_for()
@@ -155,7 +155,8 @@ def test_whatever_the_keyboard_reaches_shows_it(site, page, theme):
 
 
 FOCUS = """() => {
-  const at = document.activeElement, mark = at.offsetHeight || at.tagName !== "SUMMARY" ? at : at.firstElementChild;
+  const at = document.activeElement, step = at.closest(".moe-schematic label"); // which shows the ring of its input
+  const mark = step ?? (at.offsetHeight || at.tagName !== "SUMMARY" ? at : at.firstElementChild);
   const style = getComputedStyle(mark), box = mark.getBoundingClientRect();
   const outline = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 1;
   const shown = box.width > 0 && box.height > 0 && style.visibility !== "hidden" && Number(style.opacity) > 0.5;

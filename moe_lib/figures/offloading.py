@@ -306,9 +306,11 @@ def over_bound(panels, unit="tokens/s"):
         x = alt.X("measured:Q", title=unit, scale=scale, axis=alt.Axis(tickCount=4, format="~s", grid=False))
         y = alt.Y("row:O", axis=None, scale=alt.Scale(domain=list(range(len(heads) + len(bars))), paddingInner=0.2))
         bound = alt.X("bound:Q", title=unit, scale=scale)
+        said = [alt.Tooltip("series:N", title="Name"), alt.Tooltip("measured:Q", title=f"measured, {unit}"),
+                alt.Tooltip("bound:Q", title=f"bound, {unit}")]
         views.append(alt.layer(
-            drawn(bars).mark_bar(fill=LIMIT, fillOpacity=0.1, stroke=LIMIT).encode(x=bound, y=y),
-            drawn(bars).mark_bar(color=MEASURED).encode(x=x, y=y),
+            drawn(bars).mark_bar(fill=LIMIT, fillOpacity=0.1, stroke=LIMIT).encode(x=bound, y=y, tooltip=said),
+            drawn(bars).mark_bar(color=MEASURED).encode(x=x, y=y, tooltip=said),
             words(bars, "says", dx=6, size=12, x=alt.X("end:Q"), y=y),
             words(bars, "series", align="right", dx=-6, size=12, x=alt.value(0), y=y),
             words(heads, "says", align="right", dx=-6, dy=3, bold=True, x=alt.value(0), y=y),
