@@ -103,6 +103,16 @@ def percent(share):
     return f"{digits(100 * share) if share < 0.01 else f'{100 * share:.0f}'} %"
 
 
+def percents(low, high):
+    """A range of shares in words; one where both ends print alike.
+
+    >>> print(percents(0.15, 0.49), "|", percents(0.5, 0.501))
+    15 to 49 % | 50 %
+    """
+    ends = dict.fromkeys(map(percent, (low, high)))
+    return " to ".join(ends).replace(" %", "") + " %"
+
+
 def times(ratio):
     """How many times as much, in words: a ratio with two digits, or that both are alike.
 

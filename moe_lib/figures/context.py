@@ -212,6 +212,10 @@ def equal_context(batch, others, pair, mark, mark_says):
     i, (study, rival) = np.abs(np.asarray(batch) - 64).argmin(), pair
     fall, rival_fall = (of[0] / of[i] for of in pair.values())
     way = "1 sequence" if batch[0] == 1 else digits(batch[0])
+
+    def moves(ratio):
+        return f"falls {digits(ratio)} times" if ratio >= 1 else f"rises {digits(1 / ratio)} times"
+
     rest = [{"context": mark, "batch": float(max(batch)), "says": mark_says}]
     return finish(alt.layer(
         rule(rest, "currentColor", DOTTED, 1.5, y=y), words(rest, "says", align="right", dx=-4, dy=-9, x=x, y=y),
@@ -219,8 +223,8 @@ def equal_context(batch, others, pair, mark, mark_says):
     ).properties(width=WIDTH, height=360), "equal-context",
         "Context at which a step reads as many bytes of cache as of weights, against the sequences in the step, "
         f"log-log, a line a model. Blue, {study}; dashed, {rival}; grey, other mixtures.",
-        f"From {way} to {digits(batch[i])}, the point of {study} falls {digits(fall)} times, that of {rival} "
-        f"{digits(rival_fall)} times", "Computed: weights and caches in BF16, a uniform router, page 04.",
+        f"From {way} to {digits(batch[i])}, the context where cache equals weights {moves(fall)} for {study}, "
+        f"{moves(rival_fall)} for {rival}", "Computed: weights and caches in BF16, a uniform router, page 04.",
         spans(drawn, "tokens"))
 
 

@@ -337,7 +337,7 @@ def missed_by(groups):
     ).properties(width=WIDTH, height=46 * len(groups)), "missed_by",
         "Measured over predicted time by group: a dot at the median, a bar over all but a tenth at each end. At the "
         "dashed rule the prediction is right.",
-        f"Predictions by {best} are {said[best]}, by {worst} {said[worst]}",
+        f"Best predicted: {best}, {said[best]}" + (f"; worst: {worst}, {said[worst]}" if worst != best else ""),
         "Measured by NVIDIA, AIConfigurator (third party); predicted by two constants of other models, page 05.",
         "; ".join(f"{row['says']}, median {row['middle']:.2f}" for row in table) + ".")
 
@@ -364,5 +364,5 @@ def over_limit(batch, ratios):
     ).properties(width=WIDTH, height=HEIGHT), "over_limit",
         "Measured time of a layer over its physical limit, against the batch, a line a software. Purple, the limit.",
         f"{best} comes to {digits(low[best])} times the limit" + (
-            f"; {', '.join(cannot)} lies below it, which cannot be" if cannot else ""),
+            f"; {' and '.join(cannot)} lie{'s'[len(cannot) > 1:]} below it, which cannot be" if cannot else ""),
         "Measured by NVIDIA, AIConfigurator (third party); limits computed, page 05.", f"Lines: {spans(ratios)}.")

@@ -37,10 +37,10 @@ from ._style import (
     log_axis,
     named,
     percent,
+    percents,
     rows,
     rule,
     spans,
-    times,
     words,
 )
 
@@ -254,6 +254,10 @@ def _hits_found(panels):
             f"{' and '.join(said['optimum'])}")
 
 
+def _as_fast(ratio):
+    return "as fast" if f"{ratio:.2f}" == "1.00" else f"{digits(float(f'{ratio:.2g}'))} times as fast"
+
+
 def offloaded_batches(batch, speeds, mark, mark_says):
     """Tokens per second against batch, log-log, a line for each place where experts live.
 
@@ -278,7 +282,7 @@ def offloaded_batches(batch, speeds, mark, mark_says):
     ).properties(width=WIDTH, height=HEIGHT), "offloaded-batches",
         "Tokens per second against the tokens in a step, both axes logarithmic, a line for each place where the "
         "experts are.",
-        finding=f"{counted(few, 'token')} {first} are {times(gain[0])} as fast as one, {many:,} are {times(gain[1])}",
+        finding=f"{counted(few, 'token')} {first} are {_as_fast(gain[0])} as one, {many:,} are {_as_fast(gain[1])}",
         source="Computed: bounds without overlap, caches of keys and values left out, page 06.",
         said=f"Lines: {spans(speeds)}. A rule, {mark_says}, stands at {digits(mark)}.")
 
@@ -321,7 +325,7 @@ def over_bound(panels, unit="tokens/s"):
     return finish(alt.hconcat(*views, spacing=30) if len(views) > 1 else views[0], "over-bound",
                   "Bars: published speed. Outlines: its bound.", beside=70,
                   finding=(f"{beaten or 'None'} of {count} published speeds beat{'' if beaten > 1 else 's'} its bound: "
-                           f"they reach {percent(low)} to {percent(high)} of it"),
+                           f"they reach {percents(low, high)} of it"),
                   source="Measured by others, see Sources; bounds computed on this page.",
                   said="; ".join(f"{name} {digits(got)} of {digits(most)}" for groups in panels.values()
                                  for group in groups.values() for name, (got, most) in group.items()) + ".")

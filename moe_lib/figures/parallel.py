@@ -268,7 +268,7 @@ def overlap(each, ratios, measured):
     ).properties(width=WIDTH, height=HEIGHT), "overlap",
         "Time of two overlapped half-batches over that of one batch, against the sequences on each GPU. Green dots are "
         "measured; the green bar says where they pass the rule.",
-        f"On {name} halves take {digits(ratios[name][best])} of the time at best, {digits(ratios[name][0])} with "
+        f"On {name}, halves take {digits(ratios[name][best])} of the time at best, {digits(ratios[name][0])} with "
         f"{counted(each[0], 'sequence')} a GPU",
         "Measured by the SGLang team (third party); lines computed, page 07.",
         f"Lines: {spans(ratios)}. Measured: " + ", ".join(

@@ -251,13 +251,14 @@ def valley(batch, ratios, crossings, names):
     return finish(alt.layer(
         *layers, rule([{"ratio": 1}], "currentColor", SOLID, 1.5, y=y),
         words(sides[:1], "says", MOE, dx=0, bold=True, size=15, x=alt.value(10), y=alt.value(14)),
-        words(sides[1:], "says", DENSE, dx=0, bold=True, size=15, x=alt.value(10),
+        words(sides[1:], "says", DENSE, "right", dx=0, bold=True, size=15, x=alt.value({"expr": "width - 6"}),
               y=alt.value({"expr": "height - 14"})),
     ).properties(width=WIDTH, height=400), "valley",
         f"Step time of {names[0]} over that of {names[1]} against sequences, drawn downwards, with a rule where both "
         "take the same.",
-        f"With {name} {names[1]} is faster from {np.ceil(ends[0]):,.0f} to "
-        f"{counted(np.floor(ends[-1]), 'sequence')}, by up to {digits(np.max(ratios[name]))} times",
+        f"With {name} {names[1]} is " + (
+            f"faster from {np.ceil(ends[0]):,.0f} to {counted(np.floor(ends[-1]), 'sequence')}, by up to "
+            f"{digits(np.max(ratios[name]))} times" if np.max(ratios[name]) > 1 else "never faster"),
         "Computed: bounds in FP8 on eight H200, page 09.",
         f"Lines: {spans(ratios)}. Equal: " + "; ".join(
             f"{name}, {' and '.join(map(digits, of))}" for name, of in crossings.items()) + ".")

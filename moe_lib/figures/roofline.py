@@ -45,7 +45,7 @@ from ._style import (
     list_row,
     log_axis,
     named,
-    percent,
+    percents,
     rows,
     rule,
     same,
@@ -202,8 +202,8 @@ def ridges(intensity, mark, mark_says):
         rule(one, "currentColor", x=x), words(one, "says", dx=5, x=x, y=alt.value(-8)),
     ).properties(width=WIDTH, height=26 * len(intensity)), "ridges",
         f"Ridge points in FLOP per byte, a bar a device. The dashed rule marks {mark_says}.",
-        f"To keep a device busy takes {digits(intensity[least])} FLOP a byte on {least} "
-        f"and {digits(intensity[most])} on {most}",
+        f"To keep a device busy takes {digits(intensity[least])} FLOP a byte on {least}" + (
+            f" and {digits(intensity[most])} on {most}" if most != least else ""),
         "Computed from published dense peaks and bandwidths, page 03.",
         ", ".join(f"{name} {value:.0f}" for name, value in intensity.items()) + ".")
 
@@ -316,7 +316,7 @@ def kernels(roof, points):
     every = np.concatenate(shares)
     return finish(alt.layer(*layers).properties(width=WIDTH, height=320), "kernels",
         "Measured FLOP per second of expert layers, against FLOP per byte: green marks under the device's purple roof.",
-        f"Measured expert layers reach {percent(every.min())} to {percent(every.max())} of the roof",
+        f"Measured expert layers reach {percents(every.min(), every.max())} of the roof",
         "Measured by NVIDIA, AIConfigurator (third party); roof from published figures.",
         spans({name: rate for name, (_, rate) in points.items()}, "TFLOP/s", 1e-12) + ".")
 

@@ -1,0 +1,133 @@
+"""Findings turn with their rows: each is asked of rows whose answer is known, and of rows that say the contrary."""
+
+import numpy as np
+import pytest
+from drawing import faces, start
+
+from moe_lib import figures
+from moe_lib.hardware import DEVICES
+from moe_lib.models import CATALOG
+from moe_lib.roofline import compute_time, memory_time
+from moe_lib.steps import decode_step
+
+X = np.array([1, 2, 4, 8, 16])
+UP, DOWN, SAME = 1.0 * X, 1.0 * X[::-1], np.full(5, 3.0)
+SHARE = np.linspace(0, 1, 5)
+HALVES = {"sequences_a_gpu": [4, 8], "gain": [0.1, -0.2], "gains_from_between": [2, 8]}
+EVEN, UNEVEN = ((np.arange(4).reshape(2, 2), np.array(load)) for load in ([[3, 2], [3, 2]], [[4, 4], [1, 1]]))
+
+# A figure, its rows, and what it finds in them.
+FOUND = [
+    ("chunk_times", (X, {"bound": UP, "all": SAME}, {"timed": 3 * UP}),
+     "16 times the tokens take 16 times as long; the bound says 16 times, reading all weights 1.0"),
+    ("chunk_times", (X, {"bound": SAME, "all": UP}, {"timed": SAME}),
+     "16 times the tokens take 1.0 times as long; the bound says 1.0 times, reading all weights 16"),
+    ("contexts", (X, np.array([[UP, SAME], [UP, UP]]), ["V3", "Q"], ["no context", "some"], 4, "ridge"),
+     "With 16 sequences V3 does 16 FLOP a byte with no context, 3.0 with some"),
+    ("covered", ({"V3": {"batch": X, "lines": {"uniform": UP / 16, "skewed": UP / 20}}},),
+     "Skewed: at most 20 points from uniform, in V3"),
+    ("covered", ({"V3": {"batch": X, "lines": {"uniform": UP / 16, "skewed": UP / 16}}},),
+     "Skewed: at most 0 points from uniform, in V3"),
+    ("equal_context", (X, {}, {"V3": DOWN, "twin": DOWN**2}, 4, "here"),
+     "From 1 sequence to 16, the context where cache equals weights falls 16 times for V3, falls 256 times for twin"),
+    ("equal_context", (X, {}, {"V3": UP, "twin": DOWN}, 4, "here"),
+     "From 1 sequence to 16, the context where cache equals weights rises 16 times for V3, falls 16 times for twin"),
+    ("exchange_times", ({"8 GPUs": (X, UP)}, {"8 GPUs": (X, 2 * UP, X > 2)}),
+     "Two constants fitted at some sizes give the others within 50 %"),
+    ("hit_rates", ({"one": {"LRU": (SHARE, SHARE), "optimum": (SHARE, np.sqrt(SHARE))}},),
+     "With a quarter of the experts held, LRU hits 25 %, the optimum 50 %"),
+    ("hit_rates", ({"one": {"LRU": (SHARE, SHARE**2), "optimum": (SHARE, SHARE)}},),
+     "With a quarter of the experts held, LRU hits 6 %, the optimum 25 %"),
+    ("kernels", ((X, 1e12 * UP), {"one": (X, 5e11 * UP)}), "Measured expert layers reach 50 % of the roof"),
+    ("kernels", ((X, 1e12 * UP), {"one": (X, 1e12 * UP / X)}), "Measured expert layers reach 6 to 100 % of the roof"),
+    ("ladder", ({"a": 4096, "b": 64},), "Enough batch means anything from 64 to 4,096 tokens"),
+    ("layer_times", (X, {"uniform": UP}, {"timed": (X, UP)}),
+     "From 1 token to 16 the measured layer goes from 1,000 to 16,000 ms, 16 times"),
+    ("layers_outside", ([0, 16], {"copied": [0.001, 0.004]}, {"copied": ([0, 16], [0.001, 0.008])}),
+     "With 16 layers outside, a token takes 8.0 ms copied: 2.00 times the bounds"),
+    ("layouts", (X, {"TP8": UP / 1e3, "DP8": DOWN / 1e3}, {"TP8": 1, "DP8": 16}, 40),
+     "TP8 fits 1 sequence, DP8 16; a full step takes 1.0 and 1.0 ms"),
+    ("missed_by", ({"a": [1.01] * 4, "b": [4.0] * 4},),
+     "Best predicted: a, off by 0.995 %; worst: b, off by 4.0 times"),
+    ("missed_by", ({"a": [0.5] * 4},), "Best predicted: a, off by 2.0 times"),
+    ("offloaded_batches", (X, {"copied": UP}, 4, "here"),
+     "8 tokens copied are 8.0 times as fast as one, 16 are 16 times as fast"),
+    ("offloaded_batches", (X, {"copied": SAME}, 4, "here"), "8 tokens copied are as fast as one, 16 are as fast"),
+    ("over_bound", ({"m": {"": {"a": (1, 2)}}},), "None of 1 published speeds beats its bound: they reach 50 % of it"),
+    ("over_bound", ({"m": {"": {"a": (3, 2), "b": (1, 2)}}},),
+     "1 of 2 published speeds beats its bound: they reach 50 to 150 % of it"),
+    ("over_bound", ({"m": {"": {"a": (3, 2), "b": (5, 2)}}},),
+     "2 of 2 published speeds beat its bound: they reach 150 to 250 % of it"),
+    ("over_limit", (X, {"a": UP + 1, "b": UP + 2}), "a comes to 2.0 times the limit"),
+    ("over_limit", (X, {"a": UP, "b": UP / 2}), "a comes to 1.0 times the limit; b lies below it, which cannot be"),
+    ("overlap", (X, {"H200": 1 / UP, "H100": UP}, HALVES),
+     "On H100, halves take 1.0 of the time at best, 1.0 with 1 sequence a GPU"),
+    ("overlap", (X, {"H100": UP, "H200": 1 / UP}, HALVES),
+     "On H200, halves take 0.0625 of the time at best, 1.0 with 1 sequence a GPU"),
+    ("placed", ({"as numbered": UNEVEN, "placed": EVEN}, 5),
+     "As numbered, the fullest GPU has 1.60 times the mean; placed, 1.00 times"),
+    ("placed", ({"as numbered": EVEN, "placed": UNEVEN}, 5),
+     "As numbered, the fullest GPU has 1.00 times the mean; placed, 1.60 times"),
+    ("ridges", ({"a": 10, "b": 100}, 16, "here"), "To keep a device busy takes 10 FLOP a byte on a and 100 on b"),
+    ("ridges", ({"a": 100, "b": 10}, 16, "here"), "To keep a device busy takes 10 FLOP a byte on b and 100 on a"),
+    ("ridges", ({"a": 10}, 16, "here"), "To keep a device busy takes 10 FLOP a byte on a"),
+    ("slowdown", (X, {"a": UP, "b": SAME / 3}, {"a": 2 * UP, "b": SAME / 3}),
+     "With 16 tokens of context a step takes 32 and 1.0 times as long; its bytes say 16 and 1.0"),
+    ("slowest", ({"even": {"lines": {"256 slots, bound": (X, UP), "288 slots, bound": (X, UP)}},
+                  "skewed": {"lines": {"256 slots, bound": (X, UP), "288 slots, bound": (X, UP / 2)}}},),
+     "In the largest step 288 slots take as long when even, 0.50 times as long when skewed, against 256 slots"),
+    ("time_ratio", (X, {"V3": DOWN, "Mixtral": UP}, 2.0, "here", {"V3": 8, "Mixtral": 4}),
+     "V3 takes up to 16 times as long as its dense twin, and as long again from 8 tokens"),
+    ("valley", (X, {"no context": UP}, {"no context": (2, 8)}, ("V3", "Llama")),
+     "With no context Llama is faster from 2 to 8 sequences, by up to 16 times"),
+    ("valley", (X, {"no context": 1 / UP}, {"no context": (1, 1)}, ("V3", "Llama")),
+     "With no context Llama is never faster"),
+]
+
+
+@pytest.mark.parametrize("name, rows, finding", FOUND, ids=[f"{name}-{i}" for i, (name, *_) in enumerate(FOUND)])
+def test_a_figure_finds_what_its_rows_say(name, rows, finding):
+    assert getattr(figures, name)(*rows).usermeta["finding"] == finding
+
+
+def said(name, what="finding", **chosen):
+    control, _ = faces(name)
+    return control.say(what, **start(control, **chosen))
+
+
+@pytest.mark.parametrize("batch", [1, 64, 4096, 65536])
+def test_a_roofline_names_what_a_step_waits_for(batch):
+    step = decode_step(CATALOG["deepseek-v3"], batch, weight_bytes=2)
+    reads = memory_time(step, DEVICES["h200"]) > compute_time(step, DEVICES["h200"], "bf16")
+    named = ("reading", "arithmetic") if reads else ("arithmetic", "reading")
+    assert [said("roofline", batch=batch).index(word) for word in named] == sorted(
+        said("roofline", batch=batch).index(word) for word in named)
+
+
+@pytest.mark.parametrize("context, own, twin", [(1024, "weights", "weights"), (131072, "weights", "cache"),
+                                                (1048576, "cache", "cache")])
+def test_a_balance_says_which_side_outweighs_the_other(context, own, twin):
+    assert f"mostly {own} (" in said("context", context=context)
+    assert f"twin {twin} (" in said("context", context=context)
+
+
+def test_further_slots_cost_where_reading_decides_and_pay_where_computing_does():
+    few, many = ({"batch": batch, "skew": 1} for batch in (64, 65536))
+    assert said("balance", "sentence", **few).startswith("Reading") and "1." in said("balance", **few)
+    assert said("balance", "sentence", **many).startswith("Computing") and "take 0." in said("balance", **many)
+
+
+def test_a_card_that_holds_every_expert_waits_for_nothing():
+    assert said("offloading", bits=16).startswith("A token takes ")
+    assert said("offloading", bits=2, device="h200").startswith("The card holds every expert")
+    assert said("offloading", "sentence", bits=2, device="h200").startswith("Nothing has to be copied")
+
+
+def test_a_uniform_router_is_compared_with_none():
+    assert "uniform router touches" in said("coverage", skew=1) and "uniform" not in said("coverage", skew=0)
+    assert said("coverage", "sentence", skew=0).startswith("No expert is preferred")
+
+
+def test_a_target_that_no_layout_meets_is_refused_with_what_to_do():
+    assert said("plan", tpot=100).partition(" ")[2].startswith("meets 100 ms a token best")
+    assert said("plan", model="glm-4.5", gpus=2, device="h100") == "does not fit: choose more GPUs, or larger ones"
