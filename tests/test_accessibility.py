@@ -106,6 +106,7 @@ def test_a_chart_s_numbers_are_saved_as_csv_from_disk(workshop, page):
         workshop.get_by_role("button", name="CSV").click()
     rows = list(csv.reader(saved.value.path().read_text(encoding="utf-8").splitlines()))
     workshop.locator(".moe-numbers > summary").click()
+    workshop.locator("tbody tr").first.wait_for()
     assert saved.value.suggested_filename == "00_workshop-workshop.csv"
     assert len(rows) == len(rows_of(workshop)) > 20
     assert page.faults == []
