@@ -263,7 +263,8 @@ class TwoFaces:
 
         fold.observe(take_away, "value")
         lines = []
-        for choice in self.choices:
+        sliders = [choice for choice in self.choices if choice.kind in ("batch", "slider")]  # right beneath the picture
+        for choice in [*sliders, *(choice for choice in self.choices if choice not in sliders)]:
             control = inputs[choice.name]
             control.observe(recompute, "value")
             parts = [widgets.Label(choice.label, layout={"width": "auto", "min_width": "7.5em"}), control]

@@ -62,7 +62,11 @@ def in_jupyterlab(browser):
         page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=120_000)
         control = page.locator(".jp-OutputArea .widget-vbox:has(.moe-tiles):has(svg):has(.noUi-handle)").first
         control.scroll_into_view_if_needed()
-        box = control.locator(".noUi-handle").first.bounding_box()
+        handle = control.locator(".noUi-handle").first
+        page.mouse.move(700, 500)
+        page.mouse.wheel(0, handle.bounding_box()["y"] - 800)  # its picture above it stays on the screen
+        page.wait_for_timeout(500)
+        box = handle.bounding_box()
         x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
         picture = control.locator(".widget-html:has(svg)").first.element_handle()
         page.evaluate(WATCH, [picture, ["pointermove"]])
