@@ -15,7 +15,8 @@ import nbformat
 
 NAMES = re.compile(
     r"DeepSeek-V\d(?:-Flash)?|\bV\d\b|Llama[ -]\d[\w.]*(?: \d+B)?|Mixtral 8x7B|[A-Z][\w.]*-\d+[A-Za-z][\w.-]*|"
-    r"\b[ABHL]\d{2,3}\b|RTX[ -]?\d+|GB\d+|MI\d+\w*|B200|DDR\d(?:-\d+)?|PCIe \d|FP\d\b|BF16|INT\d|\bR1\b|\bGLM-[\d.]+|\bQwen[\d.]+|"
+    r"\b[ABHL]\d{2,3}\b|RTX[ -]?\d+|GB\d+|MI\d+\w*|B200|DDR\d(?:-\d+)?|PCIe \d|"
+    r"FP\d\b|BF16|INT\d|\bR1\b|\bGLM-[\d.]+|\bQwen[\d.]+|"
     r"\b[Pp]ages? \d\d(?: (?:and|to) \d\d)?|\b(?:TP|DP|EP)\d+(?:x?[A-Z+]+\d+)*|hw\d")
 LEFT_OUT = [
     re.compile(r"<!--.*?-->", re.DOTALL), re.compile(r"^(:{3,}|`{3,}).*?^\1\s*$", re.DOTALL | re.MULTILINE),

@@ -17,16 +17,8 @@ from .plan import plan, valley
 from .prediction import predict
 from .roofline import contexts, kernels, ladder, ridges, roofline, shapes, time_ratio
 from .schematics import (
-    chunks_beside_decoding,
-    layer,
-    one_step,
-    pipe_and_wheel,
-    queue,
-    split_or_spread,
-    there_and_back,
-    three_pipes,
-    three_sizes,
-    waking,
+    chunks_beside_decoding, layer, one_step, pipe_and_wheel, queue, split_or_spread, there_and_back, three_pipes,
+    three_sizes, waking,
 )
 from .speculation import speculation
 from .workshop import cover, served, workshop

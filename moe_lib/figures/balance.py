@@ -14,33 +14,8 @@ from ..routing import zipf_inclusion
 from ._choices import SKEWS, amount, numbered
 from ._face import HALF_OCTAVES, Choice, Refusal, TwoFaces
 from ._style import (
-    DASHED,
-    DOTTED,
-    LIMIT,
-    LIT,
-    MEASURED,
-    MOE,
-    MUTED,
-    NIGHT,
-    SOLID,
-    alt,
-    around,
-    batch_axis,
-    counted,
-    digits,
-    dots,
-    drawn,
-    finish,
-    line,
-    linear_axis,
-    lines,
-    log_axis,
-    named,
-    rows,
-    rule,
-    same,
-    spans,
-    words,
+    DASHED, DOTTED, LIMIT, LIT, MEASURED, MOE, MUTED, NIGHT, SOLID, alt, around, batch_axis, counted, digits, dots,
+    drawn, finish, line, linear_axis, lines, log_axis, named, rows, rule, same, spans, words,
 )
 
 REDUNDANT = (0, 1 / 8, 1 / 4, 1 / 2)  # redundant experts over those of the model

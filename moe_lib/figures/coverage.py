@@ -8,48 +8,14 @@ from .. import routing
 from ..models import from_config
 from ..records import inclusion, router_loads
 from ..routing import (
-    batch_for_coverage,
-    coverage_of,
-    experts_touched_std,
-    sample_routing,
-    tokens_per_expert,
-    zipf_inclusion,
+    batch_for_coverage, coverage_of, experts_touched_std, sample_routing, tokens_per_expert, zipf_inclusion,
 )
 from ._choices import SKEWS, batch_choice, numbered, per_expert_words, touched_words
 from ._face import HALF_OCTAVES, Choice, Refusal, TwoFaces
 from ._style import (
-    CACHE,
-    DASHED,
-    DENSE,
-    DOTTED,
-    HEIGHT,
-    LIMIT,
-    LIT,
-    MEASURED,
-    MOE,
-    MUTED,
-    NIGHT,
-    SOLID,
-    UNLIT,
-    WIDTH,
-    alt,
-    around,
-    batch_axis,
-    beside,
-    counted,
-    digits,
-    dots,
-    finish,
-    line,
-    lines,
-    log_axis,
-    named,
-    rows,
-    rule,
-    same,
-    share_axis,
-    spans,
-    words,
+    CACHE, DASHED, DENSE, DOTTED, HEIGHT, LIMIT, LIT, MEASURED, MOE, MUTED, NIGHT, SOLID, UNLIT, WIDTH, alt, around,
+    batch_axis, beside, counted, digits, dots, finish, line, lines, log_axis, named, rows, rule, same, share_axis,
+    spans, words,
 )
 
 WALL_TOKENS, WALL_SIDE, GAP = 512, 16, 0.14

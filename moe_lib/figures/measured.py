@@ -12,32 +12,8 @@ from ..models import CATALOG
 from ..records import parse, read
 from ._face import Choice, Refusal, TwoFaces
 from ._style import (
-    ALWAYS,
-    DASHED,
-    DENSE,
-    DOTTED,
-    HEIGHT,
-    LIMIT,
-    MEASURED,
-    MOE,
-    MUTED,
-    SOLID,
-    WIDTH,
-    alt,
-    around,
-    batch_axis,
-    counted,
-    digits,
-    dots,
-    finish,
-    line,
-    lines,
-    log_axis,
-    named,
-    rows,
-    rule,
-    spans,
-    words,
+    ALWAYS, DASHED, DENSE, DOTTED, HEIGHT, LIMIT, MEASURED, MOE, MUTED, SOLID, WIDTH, alt, around, batch_axis, counted,
+    digits, dots, finish, line, lines, log_axis, named, rows, rule, spans, words,
 )
 
 

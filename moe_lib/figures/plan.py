@@ -13,32 +13,8 @@ from ..steps import resident_bytes
 from ._choices import COMPUTING, FP8_BLOCK, Models, device_choice, numbered
 from ._face import Choice, Refusal, TwoFaces
 from ._style import (
-    CACHE,
-    DASHED,
-    DENSE,
-    DOTTED,
-    LIMIT,
-    MOE,
-    MUTED,
-    SOLID,
-    WIDTH,
-    alt,
-    around,
-    batch_axis,
-    counted,
-    digits,
-    dollars,
-    dots,
-    drawn,
-    finish,
-    line,
-    list_row,
-    named,
-    phone,
-    rows,
-    rule,
-    spans,
-    words,
+    CACHE, DASHED, DENSE, DOTTED, LIMIT, MOE, MUTED, SOLID, WIDTH, alt, around, batch_axis, counted, digits, dollars,
+    dots, drawn, finish, line, list_row, named, phone, rows, rule, spans, words,
 )
 
 PLAN_MODELS = ("deepseek-v3", "qwen3-235b-a22b", "glm-4.5", "mixtral-8x7b")

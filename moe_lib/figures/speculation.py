@@ -11,27 +11,8 @@ from ..speculation import speculation_gain
 from ._choices import numbered
 from ._face import Choice, TwoFaces
 from ._style import (
-    DASHED,
-    DENSE,
-    DOTTED,
-    LIMIT,
-    MEASURED,
-    MOE,
-    MUTED,
-    SOLID,
-    WIDTH,
-    alt,
-    batch_axis,
-    counted,
-    dots,
-    finish,
-    line,
-    log_axis,
-    named,
-    rows,
-    rule,
-    same,
-    words,
+    DASHED, DENSE, DOTTED, LIMIT, MEASURED, MOE, MUTED, SOLID, WIDTH, alt, batch_axis, counted, dots, finish, line,
+    log_axis, named, rows, rule, same, words,
 )
 
 DRAFT_BATCHES = np.unique(np.rint(2 ** np.arange(0, 13.25, 0.25)).astype(int))
