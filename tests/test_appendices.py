@@ -8,6 +8,7 @@ import pytest
 from conftest import ROOT
 from test_notebooks import execute
 
+from moe_lib import balance, caching, exchange, models, offload, roofline, routing, steps
 from moe_lib.claims import CLAIMS, VERDICTS, Table, significant
 from moe_lib.hardware import DEVICES
 from moe_lib.models import CATALOG
@@ -31,6 +32,17 @@ def table():
     notebook = nbformat.read(ROOT / "notebooks" / "appendix_claims.ipynb", as_version=4)
     execute(notebook)
     return [cell for cell in notebook.cells if cell.cell_type == "code"][-1].outputs[-1]["data"]["text/markdown"]
+
+
+# cheat sheet
+
+
+def test_the_functions_and_fields_that_the_cheat_sheet_names_exist():
+    sheet = (ROOT / "book" / "cheat_sheet.md").read_text(encoding="utf-8")
+    names = re.findall(r"`(\w+)`(?=[^`]*\|$)", sheet, re.MULTILINE)
+    homes = [balance, caching, exchange, models.MoEModel, offload, roofline, routing, steps]
+    assert len(names) > 12
+    assert [name for name in names if not any(hasattr(home, name) for home in homes)] == []
 
 
 # claims

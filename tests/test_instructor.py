@@ -26,7 +26,7 @@ def lecture(path):
 
 
 def test_the_examples_of_the_extension_hold():
-    assert doctest.testmod(teaching) == (0, 2)
+    assert doctest.testmod(teaching) == (0, 3)
 
 
 @every_page

@@ -1,7 +1,7 @@
-"""Sphinx extension: what the instructor page says about decks and homework is read from the notebooks, not typed again.
+"""Sphinx extension: what pages say about decks, homework and devices is read where it is kept, not typed again.
 
 `{deck-minutes} 02_coverage` gives the minutes of a deck by part, from its speaker notes; `{homework-questions}` the
-questions of every homework with their points.
+questions of every homework with their points; `{device-table}` the devices of `moe_lib` with their ridge points.
 """
 
 import json
@@ -11,6 +11,9 @@ from pathlib import Path
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
+
+from moe_lib.hardware import DEVICES
+from moe_lib.roofline import ridge_point
 
 PART = re.compile(r"^(## .+)$|<!--\s*notes (\d+(?:\.\d+)?) min:", re.MULTILINE)  # notes as book/slides.py reads them
 QUESTION = re.compile(r"^## q(\d+)\. (.+?) \((\d+) points?(, in words)?\)$", re.MULTILINE)
@@ -44,8 +47,25 @@ def questions(text):
     return [(int(number), title, int(points), bool(words)) for number, title, points, words in QUESTION.findall(text)]
 
 
-class FromNotebooks(SphinxDirective):
-    """A directive that becomes the Markdown which `says` makes of the notebooks that it reads."""
+def device_rows(devices):
+    """A Markdown table of devices: what can be used of their memory, how fast it is read, and work for each byte.
+
+    >>> print(device_rows([DEVICES["h200"]]).splitlines()[-1])
+    | NVIDIA H200 SXM 141GB | 136 | 4.8 | 989 | 206 | 412 |
+    """
+    lines = ["| device | usable, GB | TB/s | TFLOP/s in BF16 | FLOP per byte, BF16 | FP8 |",
+             "|---|--:|--:|--:|--:|--:|"]
+    for device in devices:
+        peaks = device.peak_flops_per_s
+        ridges = [f"{ridge_point(device, dtype):.0f}" if dtype in peaks else "–" for dtype in ("bf16", "fp8")]
+        peak = f"{peaks['bf16'] / 1e12:,.4g}" if "bf16" in peaks else "–"
+        lines.append(f"| {device.name} | {device.usable_bytes / 1e9:,.3g} | "
+                     f"{device.bandwidth_bytes_per_s / 1e12:.3g} | {peak} | {' | '.join(ridges)} |")
+    return "\n".join(lines)
+
+
+class MadeOfFacts(SphinxDirective):
+    """A directive that becomes the Markdown which `says` makes of what it reads."""
 
     def says(self):
         """Markdown to show."""
@@ -61,13 +81,13 @@ class FromNotebooks(SphinxDirective):
         return found
 
     def run(self):
-        """Show what the notebooks say."""
+        """Show it."""
         node, lines = nodes.container(), StringList(self.says().splitlines(), source=self.env.docname)
         self.state.nested_parse(lines, self.content_offset, node)
         return node.children
 
 
-class DeckMinutes(FromNotebooks):
+class DeckMinutes(MadeOfFacts):
     """Minutes of a deck by part, in a line; nothing where it has no speaker notes."""
 
     required_arguments = 1
@@ -80,7 +100,7 @@ class DeckMinutes(FromNotebooks):
         return f"**{sum(minutes for _, minutes in parts):g} minutes.** {each}" if parts else ""
 
 
-class HomeworkQuestions(FromNotebooks):
+class HomeworkQuestions(MadeOfFacts):
     """The questions of every homework and their points; what a person grades is marked."""
 
     def says(self):
@@ -96,8 +116,17 @@ class HomeworkQuestions(FromNotebooks):
         return "\n".join(lines)
 
 
+class DeviceTable(MadeOfFacts):
+    """All devices of `moe_lib`, a row each."""
+
+    def says(self):
+        """A table."""
+        return device_rows(DEVICES.values())
+
+
 def setup(app):
     """Register the directives."""
+    app.add_directive("device-table", DeviceTable)
     app.add_directive("deck-minutes", DeckMinutes)
     app.add_directive("homework-questions", HomeworkQuestions)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
