@@ -40,7 +40,9 @@ def test_an_equation_on_a_line_of_its_own_has_a_label_or_no_number_anywhere(path
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)
 def test_a_label_is_referred_to_in_its_own_notebook_where_jupyterlab_finds_it(path):
-    assert set(re.findall(r"\{eq\}`([^`]+)`", TEXTS[path])) <= set(re.findall(r"\$\$ \((eq-[\w-]+)\)", TEXTS[path]))
+    """Pages in Markdown have no equations of their own, and are read on the site."""
+    read = TEXTS[path] if path.suffix == ".ipynb" else "\n".join(TEXTS.values())
+    assert set(re.findall(r"\{eq\}`([^`]+)`", TEXTS[path])) <= set(re.findall(r"\$\$ \((eq-[\w-]+)\)", read))
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
