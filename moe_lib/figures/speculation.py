@@ -108,11 +108,10 @@ def speculation(config=None):
     if own is not None:
         readouts[f"{yours}, at its dip"] = lambda acceptance, draft, copy: dip(own, acceptance, draft, copy)
     says = {
-        "finding": f"{moe.name} gains least with {{dip}}; one sequence gains {{alone}}",
+        "finding": f"With a draft {moe.name} is {{alone}} as fast for one sequence, {{dip}}",
         "sentence": f"The drafted tokens ask for experts of their own, so a step reads more. {dense.name} reads the "
         "same weights for one token or several, so a draft pays until arithmetic decides.",
-        "dip": lambda acceptance, draft, copy: ": ".join(
-            reversed(dip(moe, acceptance, draft, copy).split(", at "))),
+        "dip": lambda acceptance, draft, copy: dip(moe, acceptance, draft, copy).replace(", at", " for"),
         "alone": lambda acceptance, draft, copy: f"{gain(moe, acceptance, draft, copy, 1):.2f} times",
     }
     choices = [Choice("acceptance", "Chance that a drafted token is accepted", ACCEPTANCES, 0.8, "slider"),
