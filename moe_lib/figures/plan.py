@@ -134,8 +134,11 @@ def plan(config=None):
             if point := best(model, device, gpus, context, tpot):
                 return say(point)
             fits = lines(model, device, gpus, context)
-            raise Refusal("no layout meets the target: allow more milliseconds" if fits else
-                          "does not fit: choose more GPUs, or larger ones")
+            if not fits:
+                raise Refusal("does not fit: choose more GPUs, or larger ones")
+            if all(of.problems for of in fits):
+                raise Refusal(f"cannot be: {fits[0].problems[0]}")
+            raise Refusal("no layout meets the target: allow more milliseconds")
 
         return checked
 
@@ -162,12 +165,14 @@ def plan(config=None):
         if not now or not then:
             return "No slower target is drawn."
         ratio = then.tokens_per_s_per_gpu / now.tokens_per_s_per_gpu
-        return f"At {later} ms a GPU would do {ratio:.2f} times as much."
+        much = "no more" if f"{ratio:.2f}" == "1.00" else f"{ratio:.2f} times as much"
+        return f"At {later} ms a GPU would do {much}."
 
     says = {
         "finding": "{Best layout} meets {tpot} ms a token best: {Tokens/s of a GPU} tokens/s a GPU with "
         "{Sequences at once}",
-        "sentence": "Decoding a million tokens costs {Decoding a million tokens} at most of this speed. {later}",
+        "sentence": "Decoding a million tokens costs {Decoding a million tokens} or more, because real speeds are "
+        "lower. {later}",
         "later": next_target,
     }
     readouts = {
