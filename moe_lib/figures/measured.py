@@ -65,6 +65,22 @@ def _off(layer, fitted):
     return f"{digits(100 * error([layer], fitted))} % up to {LARGEST} tokens"
 
 
+def _described(layer, fitted):
+    if fitted is None:
+        return "No line fits it up to 32 tokens."
+    off = f"off by {_off(layer, fitted)}" if layer.trusted.any() else "never near it"
+    return (f"Two constants predict it: {1e6 * fitted[0]:.0f} µs for every call, and {fitted[1]:.2f} of the speed that "
+            f"the limit allows. They are {off}.")
+
+
+def _doubts(layer):
+    """Why times lie below their limit, where they do."""
+    if layer.impossible.any():
+        return f" {layer.impossible.sum()} of {layer.num_tokens.size} times lie below the limit, which cannot be."
+    skewed = layer.distribution == "power law" and layer.over_limit.min() < 1
+    return " Skewed tokens touch fewer experts than this limit counts." if skewed else ""
+
+
 def _defects(layer):
     many = int(layer.impossible.sum())
     slowly = f"slow: above {SLOW} times at every batch up to 256" if layer.slow else "none"
@@ -195,9 +211,7 @@ def measured(own=None, start=None):
         "finding": said(lambda of: f"The layer takes {over(of.layer, of.layer.num_tokens[0])} its limit with "
                         f"{counted(of.layer.num_tokens[0], 'token')}, at best "
                         f"{_closest(of.layer).replace(', at', ' with')}"),
-        "sentence": said(lambda of: "No line fits it up to 32 tokens." if of.fitted is None else
-                         f"Two constants describe it: {1e6 * of.fitted[0]:.0f} µs for every call, and "
-                         f"{of.fitted[1]:.2f} of the speed that the limit allows."),
+        "sentence": said(lambda of: _described(of.layer, of.fitted) + _doubts(of.layer)),
     }
     devices = {name: name for name in mine} | {DEVICES[slug].name: slug for slug in TIMED_ON}
     idle = {"device": mine}  # a reader's record has a software, weights, a layer and a routing of its own
@@ -276,7 +290,8 @@ def one_curve(laws, points):
     return finish(alt.layer(*layers).properties(width=WIDTH, height=340), "one_curve",
         "Share of all experts read, worked out from measured times, against tokens per expert. Lines are laws of "
         "routing, green marks machines.",
-        f"Half of all timings on {len(machines)} machines lie within {digits(100 * np.median(far))} points of the law",
+        f"Half of all timings on {counted(len(machines), 'machine')} lie within {digits(100 * np.median(far))} points "
+        "of the law",
         "Measured by NVIDIA, AIConfigurator (third party), and on the machine that ran this page; laws: page 05.",
         f"Lines: {spans({kind: of for kind, (_, of) in laws.items()})}. Dots: {', '.join(machines)}.")
 
