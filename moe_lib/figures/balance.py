@@ -170,8 +170,11 @@ def balance(config=None):
         possible(gpus, slots)
         of = rank_terms(model, work(skew, gpus, slots, batch), device, "fp8", weight_bytes=1)
         at = np.argmax(np.maximum(*of))
-        return ("Reading decides on the slowest GPU, so every further slot costs." if of.reading[at] > of.computing[at]
-                else "Computing decides on the slowest GPU, so even loads pay.")
+        if of.reading[at] > of.computing[at]:
+            return "Reading decides on the slowest GPU, so slots beyond these would cost."
+        even = f"{evenness(skew, gpus, slots):.2f}" == "1.00"
+        return "Computing decides on the slowest GPU, " + (
+            "and loads are even, so further slots gain nothing." if even else "so more even loads would pay.")
 
     says = {
         "finding": "With {slots} slots {tokens} take {verdict} with one slot for each expert",
@@ -222,7 +225,7 @@ def placed(panels, mean):
     after = "".join(f"; {title}, {over:.2f} times" for title, over in others[-1:])
     return finish(alt.hconcat(*views, spacing=18), "placed",
         "GPUs as stacks, a piece for each slot, lettered by expert; amber is one of several copies. Dashed, the mean.",
-        f"{first.capitalize()}, the fullest GPU has {before:.2f} times the mean{after}",
+        f"{first[:1].upper()}{first[1:]}, the fullest GPU has {before:.2f} times the mean{after}",
         "Computed: a worked example, page 08.", f"The mean is {mean:,.0f}.")
 
 
