@@ -130,7 +130,8 @@ def wall():
         "Busiest expert": lambda router, batch: counted(tokens(router, batch).max(), "token"),
     }
     says = {
-        "finding": "{tokens} light {lit} of {count} experts and leave {dark} dark",
+        "finding": lambda batch: "{tokens} light{s} {lit} of {count} experts and leave{s} {dark} dark".replace(
+            "{s}", "s" if batch == 1 else ""),
         "sentence": "The busiest expert serves {Busiest expert}. Over many steps {Unlit, expected} of {count} stay "
         "dark.",
         "tokens": lambda batch: counted(batch, "token"), "count": lambda router: f"{routers[router][0]}",
@@ -239,11 +240,13 @@ def coverage(config=None):
         return digits(num_experts * routing.coverage(num_experts, top_k, batch))
 
     says = {
-        "finding": lambda skew: "{tokens} touch {count} of {num_experts} experts" + (
+        "finding": lambda skew: "{tokens} {count} of {num_experts} experts" + (
             ", where a uniform router touches {bound}" if skew else ""),
-        "sentence": lambda skew: "The most popular expert sees {Most popular expert}, so others are left with fewer."
-        if skew else "No expert is preferred. No other router touches more experts in the mean.",
-        "tokens": lambda batch: counted(batch, "token"), "bound": bound,
+        "sentence": lambda skew: "The most popular expert sees {Most popular expert}, {others}." if skew else
+        "No expert is preferred. No other router touches more experts in the mean.",
+        "others": lambda num_experts, top_k: "so others are left with fewer" if top_k < num_experts else
+        "as do all others",
+        "tokens": lambda batch: f"{counted(batch, 'token')} touch{'es' if batch == 1 else ''}", "bound": bound,
         "count": lambda num_experts, top_k, skew, batch: digits(num_experts * share(num_experts, top_k, skew, batch)),
     }
     readouts = {"Experts touched": touched, "Tokens per expert": per_expert, "95 % from": enough,

@@ -37,8 +37,8 @@ def three_sizes(model=V3, batch=64, weight_bytes=2):
     grows = many / one
     return Schematic(
         name="three-sizes", height=396, marks=titles,
-        finding=f"A step of {batch} tokens reads {times(grows)} {'as much ' if grows >= 1.005 else ''}as a step of "
-                f"one, and each token still computes with {gigabytes(one)}",
+        finding=f"A step of {counted(batch, 'token')} reads {times(grows)} {'as much ' if grows >= 1.005 else ''}as a "
+                f"step of one, and each token still computes with {gigabytes(one)}",
         drawing=f"Areas are to scale: weights of {model.name}, {counted(weight_bytes, 'byte')} each, uniform router, "
                 "no caches.",
         description="Two equal squares, all weights that are held. In the left one the part that one token reads is "
@@ -105,9 +105,10 @@ def waking(choices=(2, 0, 2, 3), num_experts=4):
     return Schematic(
         name="waking", height=low + 58, steps=steps,
         marks=text(0, 32, "token", "start") + text(0, low + 16, "lit\nin the mean", "start", leading=32),
-        finding=f"{counted(len(choices), 'token')} touch {len(set(choices))} of {num_experts} experts, because "
-                + (f"{late} of them find{'s' if late == 1 else ''} one that is lit already" if late else
-                   "each picks another one"),
+        finding=f"{counted(len(choices), 'token')} touch{'es' if len(choices) == 1 else ''} {len(set(choices))} of "
+                f"{num_experts} experts, because " + (
+                    f"{late} of them find{'s' if late == 1 else ''} one that is lit already" if late else
+                    "each picks another one" if len(choices) > 1 else "it picks one"),
         drawing=f"A layer of {num_experts} experts after each token, which picks one of them (ringed). Amber: lit, so "
                 "a step reads it. Last line: the mean over all cases.",
         description=f"A column of {num_experts} squares for each token; lit are "
