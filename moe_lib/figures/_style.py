@@ -127,6 +127,15 @@ def times(ratio):
     return f"{digits(float(f'{ratio:.2g}'))} times"
 
 
+def as_long(ratio):
+    """How long something takes beside something else, before "as".
+
+    >>> print(as_long(2.04), "|", as_long(1.004), "|", as_long(0.5))
+    2.04 times as long | as long | 0.5 times as long
+    """
+    return "as long" if f"{ratio:.2f}" == "1.00" else f"{digits(ratio)} times as long"
+
+
 def parameters(count):
     """Parameters as a model's name has them: billions or millions with one decimal.
 

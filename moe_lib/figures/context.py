@@ -12,9 +12,9 @@ from ..steps import context_of_equal_bytes, context_of_equal_flops, decode_step,
 from ._choices import WEIGHT_BYTES, Models, amount, dtype_of, numbered, precision_choice
 from ._face import Choice, TwoFaces
 from ._style import (
-    CACHE, DASHED, DENSE, DOTTED, HEIGHT, LIMIT, MEASURED, MOE, MUTED, SOLID, WIDTH, alt, around, batch_axis, beside,
-    counted, digits, dots, finish, gigabytes, line, linear_axis, lines, list_row, log_axis, named, percent, rows, rule,
-    same, spans, words,
+    CACHE, DASHED, DENSE, DOTTED, HEIGHT, LIMIT, MEASURED, MOE, MUTED, SOLID, WIDTH, alt, around, as_long, batch_axis,
+    beside, counted, digits, dots, finish, gigabytes, line, linear_axis, lines, list_row, log_axis, named, percent,
+    rows, rule, same, spans, words,
 )
 
 SMOOTH = {"interpolate": "monotone"}
@@ -135,7 +135,9 @@ def context(config=None):
     def mostly(of):
         def said(model, precision, batch, context):
             share = shares(model, precision, batch, (context,))[of][0]
-            return f"cache ({percent(share)})" if share > 0.5 else f"weights ({percent(1 - share)})"
+            most = max(share, 1 - share)
+            said = percent(most) if 0.505 <= most < 0.995 else f"{100 * most:.1f} %"  # neither half nor all
+            return f"{'cache' if share > 0.5 else 'weights'} ({said})"
 
         return said
 
@@ -185,6 +187,8 @@ def equal_context(batch, others, pair, mark, mark_says):
     way = "1 sequence" if batch[0] == 1 else digits(batch[0])
 
     def moves(ratio):
+        if f"{ratio:.2f}" == "1.00":
+            return "stays"
         return f"falls {digits(ratio)} times" if ratio >= 1 else f"rises {digits(1 / ratio)} times"
 
     rest = [{"context": mark, "batch": float(max(batch)), "says": mark_says}]
@@ -244,15 +248,15 @@ def chunk_times(chunk, bounds, measured):
     x = batch_axis("tokens in a chunk", name="chunk", domain=(min(chunk), max(chunk)))
     y = log_axis("ms", "milliseconds per chunk", around([*ms.values()]), format="~g")
     looks = {bound: (LIMIT, SOLID), every: (MUTED, DASHED), timed: (MEASURED, SOLID, 0)}
-    grown = {name: digits(of[-1] / of[0]) for name, of in ms.items()}
+    grown = {name: as_long(of[-1] / of[0]) for name, of in ms.items()}
     return finish(alt.layer(
         *lines(ms, x, y, looks, at=chunk, wrap=16),
         dots([{**row, "series": timed} for row in rows(chunk=chunk, ms=ms[timed])], x, y, MEASURED, 110),
     ).properties(width=WIDTH, height=HEIGHT), "chunk-times",
         "Milliseconds per chunk of a prompt against the tokens of the chunk, log-log. Green points, measured; purple, "
         "the bound; dashed, what it takes to read all weights.",
-        f"{digits(chunk[-1] / chunk[0])} times the tokens take {grown[timed]} times as long; the bound says "
-        f"{grown[bound]} times, reading all weights {grown[every]}",
+        f"{digits(chunk[-1] / chunk[0])} times the tokens take {grown[timed]}; the bound says "
+        f"{grown[bound]}, reading all weights {grown[every]}",
         "Measured by JohannesGaessler, facts quoted; bounds: page 04.", f"{spans(ms, 'ms')}.")
 
 
@@ -354,17 +358,17 @@ def chunks(config=None):
 
     def ratio(model, setup, prompt, chunk):
         over = times(model, setup, prompt, chunk).sum() / times(model, setup, prompt, chunk, twin=True).sum()
-        return "as long as" if f"{over:.2f}" == "1.00" else f"{digits(over)} times as long as"
+        return f"{as_long(over)} as"
 
     def larger(model, setup, prompt, chunk):
         if chunk >= prompt:
             return "The whole prompt goes in at once, so the others wait for all of it: {Longest pause}."
         def then(of, label):
             now, next_ = of(model, setup, prompt, chunk), of(model, setup, prompt, 2 * chunk)
-            return f"still {{{label}}}" if now == next_ else f"{next_} and not {{{label}}}"
+            return f"is still {{{label}}}" if now == next_ else f"is {next_} instead of {{{label}}}"
 
-        return (f"With chunks twice as large the first token takes {then(first, 'Time to first token')}, and the "
-                f"others wait {then(pause, 'Longest pause')}.")
+        return (f"With chunks twice as large the time to the first token {then(first, 'Time to first token')}, and the "
+                f"longest pause of the others {then(pause, 'Longest pause')}.")
 
     def read(model, prompt, chunk):
         step = steps(model, prompt, min(chunk, prompt))

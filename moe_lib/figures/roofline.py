@@ -12,9 +12,9 @@ from ._choices import (
 )
 from ._face import HALF_OCTAVES, TwoFaces
 from ._style import (
-    DASHED, DENSE, DOTTED, HEIGHT, LIMIT, MEASURED, MOE, MUTED, SOLID, WIDTH, alt, around, batch_axis, between, counted,
-    digits, dots, drawn, finish, line, linear_axis, lines, list_row, log_axis, named, percents, rows, rule, same, spans,
-    words,
+    DASHED, DENSE, DOTTED, HEIGHT, LIMIT, MEASURED, MOE, MUTED, SOLID, WIDTH, alt, around, as_long, batch_axis, between,
+    counted, digits, dots, drawn, finish, line, linear_axis, lines, list_row, log_axis, named, percents, rows, rule,
+    same, spans, words,
 )
 
 ROOF = (0.4, 3e5)  # FLOP per byte from one end of a roof to the other
@@ -130,7 +130,7 @@ def roofline(config=None):
         on = DEVICES[device], dtype_of(precision, device)
         slow, fast = memory_time(of, on[0]), compute_time(of, *on)
         decides, other = ("reading", "arithmetic") if slow > fast else ("arithmetic", "reading")
-        return f"{decides} takes {digits(max(slow, fast) / min(slow, fast))} times as long as {other}"
+        return f"{decides} takes {as_long(max(slow, fast) / min(slow, fast))} as {other}"
 
     says = {
         "finding": "With {tokens} a step of {model} waits: {limits}",
@@ -229,8 +229,8 @@ def time_ratio(batch, ratios, peak, peak_says, ends):
     return finish(alt.layer(*layers).properties(width=WIDTH, height=HEIGHT), "time_ratio",
         "Step time of a mixture over that of a dense model of its active size, against the batch. Dots at the dashed "
         "rule and where both take the same.",
-        f"{study} takes up to {digits(np.max(ratios[study]))} times as long as its dense twin, and as long again from "
-        f"{counted(ends[study], 'token')}", "Computed: bounds for a uniform router, weights alone, page 03.",
+        f"{study} takes up to {digits(np.max(ratios[study]))} times as long as its dense twin, and just as long from "
+        f"{counted(ends[study], 'token')} on", "Computed: bounds for a uniform router, weights alone, page 03.",
         "; ".join(f"{name} the same from {ends[name]:,.0f}" for name in ratios) + ".")
 
 
