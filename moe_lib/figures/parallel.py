@@ -156,8 +156,8 @@ def parallel(config=None):
     says = {
         "finding": "{Layout} serves {Sequences that fit} sequences of {context} tokens at once, {Tokens/s of a GPU} "
         "tokens/s a GPU",
-        "sentence": "A step of all of them takes {A step of all of them}, depending on how much of the exchanges is "
-        "hidden. A GPU holds {A GPU holds}.",
+        "sentence": "From all exchanges hidden to none, a step of all of them takes {A step of all of them}. Of each "
+        "GPU, weights take {A GPU holds}.",
     }
     readouts = {
         "Layout": name,
@@ -209,7 +209,9 @@ def layouts(batch, steps, ends, top):
     return finish(alt.layer(*layers).properties(width=WIDTH, height=HEIGHT), "layouts",
         "Milliseconds per step against sequences, a line a layout, dotted from a cross on, where caches fill the GPUs.",
         f"{first} fits {counted(ends[first], 'sequence')}, {last} {ends[last]:,.0f}; a full step takes "
-        f"{digits(at_end[first])} and {digits(at_end[last])} ms", "Computed: bounds in FP8 on eight H200, page 07.",
+        f"{digits(at_end[first])} and {digits(at_end[last])} ms" if last != first else
+        f"{first} fits {counted(ends[first], 'sequence')}; a full step takes {digits(at_end[first])} ms",
+        "Computed: bounds in FP8 on eight H200, page 07.",
         "; ".join(f"{name} {digits(ms)} ms" for name, ms in at_end.items()) + ".")
 
 
@@ -276,6 +278,7 @@ def exchange_times(fits, points):
         width=WIDTH, height=320), "exchange_times",
         "Microseconds of an exchange against the tokens of each GPU. Green dots are measured, filled where a line was "
         "fitted to them.",
-        f"Two constants fitted at some sizes give the others within {digits(100 * max(off, default=0))} %",
+        f"Two constants fitted at some sizes give the others within {digits(100 * max(off))} %" if off else
+        "Two constants are fitted to all sizes, so none is left to try them on",
         "Measured by others (third party); lines fitted, page 07.",
         f"Lines: {spans({name: of for name, (_, of) in curves.items()}, 'µs')}.")
