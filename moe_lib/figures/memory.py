@@ -138,7 +138,7 @@ def memory_bill(config=None):
         return percent(parts["routed_experts"] / sum(parts.values()))
 
     says = {
-        "finding": "{model} with {served} fills {count} {device}: {Resident} are held, one token reads "
+        "finding": "{model} with {served} needs {count} {device}: {Resident} are held, one token reads "
         "{Read by one token}",
         "sentence": "Routed experts are {share} of the weights. Any token may ask for any of them, so they are held "
         "though few are read at a time.",
@@ -204,7 +204,9 @@ def cache_per_token(table, published, study="DeepSeek-V3"):
                             ).properties(width=WIDTH, height=20 * len(table)), "cache_per_token",
         "A dot a model: blue the model under study, orange dense ones. A line leads to what another token takes once "
         "windows are full. A green diamond is a figure that others published.",
-        f"For a token {_name(most)} keeps {times(most['size'] / least['size'])} the cache of {_name(least)}",
+        f"For a token {_name(most)} keeps " + (
+            "no more cache than any other" if most["size"] < 1.005 * least["size"] else
+            f"{times(most['size'] / least['size'])} the cache of {_name(least)}"),
         "Computed from released configurations, 2 bytes a number, page 01; diamonds as published by others.",
         spans({counted(len(table), "model"): [row["size"] for row in table]}, "bytes") + ".")
 
@@ -233,7 +235,9 @@ def sparsity(table, study="DeepSeek-V3"):
     ).properties(width=WIDTH, height=21 * len(table)), "sparsity",
         "A dot a model: total over active parameters, blue the model under study. A purple tick is its limit, experts "
         "over those chosen.",
-        f"{_name(top)} holds {times(top['ratio'])} what a token uses, of at most {digits(top['limit'])}",
+        f"{_name(top)} holds " + (
+            f"{times(top['ratio'])} what a token uses, of at most {digits(top['limit'])}" if top["ratio"] >= 1.005 else
+            "no more than what a token uses"),
         "Computed from released configurations, page 01.",
         spans({"ratios": [row["ratio"] for row in table], "limits": [row["limit"] for row in table]}) + ".")
 

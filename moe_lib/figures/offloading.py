@@ -297,8 +297,10 @@ def over_bound(panels, unit="tokens/s"):
     low, high = min(map(min, shares)), max(map(max, shares))
     return finish(alt.hconcat(*views, spacing=30) if len(views) > 1 else views[0], "over-bound",
                   "Bars: published speed. Outlines: its bound.", beside=70,
-                  finding=(f"{beaten or 'None'} of {count} published speeds beat{'' if beaten > 1 else 's'} its bound: "
-                           f"they reach {percents(low, high)} of it"),
+                  finding=(f"{beaten or 'None'} of {counted(count, 'published speed')} "
+                           f"{'beat their bounds' if beaten > 1 else 'beats its bound'}: "
+                           f"{'they reach' if count > 1 else 'it reaches'} {percents(low, high)} of "
+                           f"{'them' if beaten > 1 else 'it'}"),
                   source="Measured by others, see Sources; bounds computed on this page.",
                   said="; ".join(f"{name} {digits(got)} of {digits(most)}" for groups in panels.values()
                                  for group in groups.values() for name, (got, most) in group.items()) + ".")
