@@ -15,6 +15,12 @@ def test_the_model_with_the_largest_cache_is_named_first():
     assert figures.cache_per_token([one, two], []).usermeta["finding"] == "For a token b keeps 2.0 times the cache of a"
 
 
+def test_equal_models_are_not_ranked():
+    same = [row("a, 1 of 8", size=2e5, ratio=1, limit=8), row("b, 2 of 8", size=2e5, ratio=1, limit=8)]
+    assert figures.cache_per_token(same, []).usermeta["finding"] == "For a token a keeps no more cache than any other"
+    assert figures.sparsity(same).usermeta["finding"] == "a holds no more than what a token uses"
+
+
 def test_the_sparsest_model_is_named_with_its_limit():
     rows = [row("a, 1 of 8", ratio=6, limit=8), row("b, 2 of 8", ratio=3, limit=4)]
     assert figures.sparsity(rows).usermeta["finding"] == "a holds 6.0 times what a token uses, of at most 8.0"

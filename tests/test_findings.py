@@ -8,6 +8,7 @@ from moe_lib import figures
 from moe_lib.hardware import DEVICES
 from moe_lib.models import CATALOG
 from moe_lib.roofline import compute_time, memory_time
+from moe_lib.speculation import speculation_gain
 from moe_lib.steps import decode_step
 
 X = np.array([1, 2, 4, 8, 16])
@@ -19,9 +20,9 @@ EVEN, UNEVEN = ((np.arange(4).reshape(2, 2), np.array(load)) for load in ([[3, 2
 # A figure, its rows, and what it finds in them.
 FOUND = [
     ("chunk_times", (X, {"bound": UP, "all": SAME}, {"timed": 3 * UP}),
-     "16 times the tokens take 16 times as long; the bound says 16 times, reading all weights 1.0"),
+     "16 times the tokens take 16 times as long; the bound says 16 times as long, reading all weights as long"),
     ("chunk_times", (X, {"bound": SAME, "all": UP}, {"timed": SAME}),
-     "16 times the tokens take 1.0 times as long; the bound says 1.0 times, reading all weights 16"),
+     "16 times the tokens take as long; the bound says as long, reading all weights 16 times as long"),
     ("contexts", (X, np.array([[UP, SAME], [UP, UP]]), ["V3", "Q"], ["no context", "some"], 4, "ridge"),
      "With 16 sequences V3 does 16 FLOP a byte with no context, 3.0 with some"),
     ("covered", ({"V3": {"batch": X, "lines": {"uniform": UP / 16, "skewed": UP / 20}}},),
@@ -34,6 +35,10 @@ FOUND = [
      "From 1 sequence to 16, the context where cache equals weights rises 16 times for V3, falls 16 times for twin"),
     ("exchange_times", ({"8 GPUs": (X, UP)}, {"8 GPUs": (X, 2 * UP, X > 2)}),
      "Two constants fitted at some sizes give the others within 50 %"),
+    ("equal_context", (X, {}, {"V3": SAME, "twin": DOWN}, 4, "here"),
+     "From 1 sequence to 16, the context where cache equals weights stays for V3, falls 16 times for twin"),
+    ("exchange_times", ({"8 GPUs": (X, UP)}, {"8 GPUs": (X, 2 * UP, X > 0)}),
+     "Two constants are fitted to all sizes, so none is left to try them on"),
     ("hit_rates", ({"one": {"LRU": (SHARE, SHARE), "optimum": (SHARE, np.sqrt(SHARE))}},),
      "With a quarter of the experts held, LRU hits 25 %, the optimum 50 %"),
     ("hit_rates", ({"one": {"LRU": (SHARE, SHARE**2), "optimum": (SHARE, SHARE)}},),
@@ -47,17 +52,20 @@ FOUND = [
      "With 16 layers outside, a token takes 8.0 ms copied: 2.00 times the bounds"),
     ("layouts", (X, {"TP8": UP / 1e3, "DP8": DOWN / 1e3}, {"TP8": 1, "DP8": 16}, 40),
      "TP8 fits 1 sequence, DP8 16; a full step takes 1.0 and 1.0 ms"),
+    ("layouts", (X, {"TP8": UP / 1e3}, {"TP8": 16}, 40), "TP8 fits 16 sequences; a full step takes 16 ms"),
     ("missed_by", ({"a": [1.01] * 4, "b": [4.0] * 4},),
      "Best predicted: a, off by 0.995 %; worst: b, off by 4.0 times"),
     ("missed_by", ({"a": [0.5] * 4},), "Best predicted: a, off by 2.0 times"),
+    ("one_curve", ({"law": (X, SHARE)}, [("law", "here", X, SHARE)]),
+     "Half of all timings on 1 machine lie within 0 points of the law"),
     ("offloaded_batches", (X, {"copied": UP}, 4, "here"),
      "8 tokens copied are 8.0 times as fast as one, 16 are 16 times as fast"),
     ("offloaded_batches", (X, {"copied": SAME}, 4, "here"), "8 tokens copied are as fast as one, 16 are as fast"),
-    ("over_bound", ({"m": {"": {"a": (1, 2)}}},), "None of 1 published speeds beats its bound: they reach 50 % of it"),
+    ("over_bound", ({"m": {"": {"a": (1, 2)}}},), "None of 1 published speed beats its bound: it reaches 50 % of it"),
     ("over_bound", ({"m": {"": {"a": (3, 2), "b": (1, 2)}}},),
      "1 of 2 published speeds beats its bound: they reach 50 to 150 % of it"),
     ("over_bound", ({"m": {"": {"a": (3, 2), "b": (5, 2)}}},),
-     "2 of 2 published speeds beat its bound: they reach 150 to 250 % of it"),
+     "2 of 2 published speeds beat their bounds: they reach 150 to 250 % of them"),
     ("over_limit", (X, {"a": UP + 1, "b": UP + 2}), "a comes to 2.0 times the limit"),
     ("over_limit", (X, {"a": UP, "b": UP / 2}), "a comes to 1.0 times the limit; b lies below it, which cannot be"),
     ("overlap", (X, {"H200": 1 / UP, "H100": UP}, HALVES),
@@ -68,6 +76,7 @@ FOUND = [
      "As numbered, the fullest GPU has 1.60 times the mean; placed, 1.00 times"),
     ("placed", ({"as numbered": EVEN, "placed": UNEVEN}, 5),
      "As numbered, the fullest GPU has 1.00 times the mean; placed, 1.60 times"),
+    ("placed", ({"on two GPUs": EVEN}, 5), "On two GPUs, the fullest GPU has 1.00 times the mean"),
     ("ridges", ({"a": 10, "b": 100}, 16, "here"), "To keep a device busy takes 10 FLOP a byte on a and 100 on b"),
     ("ridges", ({"a": 100, "b": 10}, 16, "here"), "To keep a device busy takes 10 FLOP a byte on b and 100 on a"),
     ("ridges", ({"a": 10}, 16, "here"), "To keep a device busy takes 10 FLOP a byte on a"),
@@ -77,7 +86,7 @@ FOUND = [
                   "skewed": {"lines": {"256 slots, bound": (X, UP), "288 slots, bound": (X, UP / 2)}}},),
      "In the largest step 288 slots take as long when even, 0.50 times as long when skewed, against 256 slots"),
     ("time_ratio", (X, {"V3": DOWN, "Mixtral": UP}, 2.0, "here", {"V3": 8, "Mixtral": 4}),
-     "V3 takes up to 16 times as long as its dense twin, and as long again from 8 tokens"),
+     "V3 takes up to 16 times as long as its dense twin, and just as long from 8 tokens on"),
     ("valley", (X, {"no context": UP}, {"no context": (2, 8)}, ("V3", "Llama")),
      "With no context Llama is faster from 2 to 8 sequences, by up to 16 times"),
     ("valley", (X, {"no context": 1 / UP}, {"no context": (1, 1)}, ("V3", "Llama")),
@@ -126,6 +135,59 @@ def test_a_card_that_holds_every_expert_waits_for_nothing():
 def test_a_uniform_router_is_compared_with_none():
     assert "uniform router touches" in said("coverage", skew=1) and "uniform" not in said("coverage", skew=0)
     assert said("coverage", "sentence", skew=0).startswith("No expert is preferred")
+
+
+def test_one_token_touches_and_many_touch():
+    assert said("coverage", batch=1).startswith("1 token touches ") and "2 tokens touch " in said("coverage", batch=2)
+    assert said("wall", batch=1) == "1 token lights 8 of 256 experts and leaves 248 dark"
+    assert " light 16 of 256 experts and leave 240 dark" in said("wall", batch=2)
+
+
+def test_experts_that_every_token_takes_are_left_with_no_fewer():
+    assert "left with fewer" in said("coverage", "sentence", num_experts=16)
+    assert said("coverage", "sentence", num_experts=8).endswith("sees 100 % of tokens, as do all others.")
+
+
+def test_loads_that_are_even_gain_nothing_by_further_slots():
+    many = {"batch": 65536, "skew": 1}
+    assert "further slots gain nothing" in said("balance", "sentence", slots=288, **many)
+    assert "more even loads would pay" in said("balance", "sentence", slots=256, **many)
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+def test_a_draft_is_told_by_its_speed_and_by_no_rank(batch):
+    gain = speculation_gain(CATALOG["deepseek-v3"], batch, 0.8, DEVICES["h200"], draft=1, dtype="fp8", weight_bytes=1)
+    assert f"{gain:.2f} times" in said("speculation", acceptance=0.8, draft=1, copy=0)
+
+
+def test_times_below_their_limit_are_explained():
+    skewed, broken = {"routing": "power law"}, {"framework": "vLLM", "precision": "fp8_block"}
+    assert "0.959 times" in said("measured", **skewed) and "Skewed" in said("measured", "sentence", **skewed)
+    assert "7 of 13 times lie below the limit, which cannot be" in said("measured", "sentence", **broken)
+    assert said("measured", "sentence").endswith("They are off by 10.6 % up to 512 tokens.")
+
+
+def test_a_share_near_one_half_or_near_all_has_a_decimal():
+    assert "cache (50.2 %)" in said("context", precision="fp8") and "cache (89 %)" in said("context")
+    step = decode_step(CATALOG["deepseek-v3"], 64, weight_bytes=2, context=1024)
+    assert f"weights ({100 * step.weight_bytes_read / step.bytes_read:.1f} %)" in said("context", context=1024)
+
+
+def test_a_larger_chunk_that_changes_nothing_is_said_to():
+    assert "longest pause of the others is still 17.5 ms" in said("chunks", "sentence", chunk=512)
+    assert "longest pause of the others is 26.9 ms instead of 17.5 ms" in said("chunks", "sentence", chunk=2048)
+
+
+def test_a_slower_target_that_gains_nothing_is_said_to():
+    assert said("plan", "sentence", tpot=30).endswith("At 40 ms a GPU would do no more.")
+    assert said("plan", "sentence", tpot=25).endswith("At 30 ms a GPU would do 1.47 times as much.")
+
+
+def test_where_no_layout_can_be_more_milliseconds_are_not_advised():
+    assert said("plan", model="qwen1.5-moe", tpot=100).startswith("cannot be: ")
+    dbrx = {"model": "dbrx", "device": "a100-80gb", "gpus": 2}
+    assert said("plan", tpot=8, **dbrx) == "no layout meets the target: allow more milliseconds"
+    assert "meets 100 ms a token best" in said("plan", tpot=100, **dbrx)
 
 
 def test_a_target_that_no_layout_meets_is_refused_with_what_to_do():

@@ -72,6 +72,7 @@ def test_a_layer_lights_as_many_experts_as_a_token_takes():
 def test_an_expert_that_is_lit_already_is_no_other_one():
     assert "touch 3 of 4 experts, because 1 of them finds one that is lit already" in ALL["waking"].finding
     assert "touch 4 of 4 experts, because each picks another one" in schematics.waking((3, 1, 0, 2)).finding
+    assert schematics.waking((3,)).finding == "1 token touches 1 of 4 experts, because it picks one"
 
 
 def test_few_tokens_fill_the_pipe_and_many_the_wheel():
