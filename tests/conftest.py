@@ -20,7 +20,7 @@ UNPLUGGED = {"PYTHONPATH": str(ROOT / "tests" / "no_network")}  # environment of
 PATIENCE = 120  # seconds that a test waits for what must come; a busy machine is slow, and no fault
 # What `make check` leaves out: tests with these fixtures, and files that draw figures or time kernels.
 SLOW = {"site", "browser", "lab_url", "bwrap", "small_book", "setup"}
-SLOW_FILES = ("test_0", "test_bench", "test_figures", "test_controls", "test_schematics")
+SLOW_FILES = ("test_0", "test_bench", "test_figures", "test_findings", "test_controls", "test_schematics")
 collect_ignore = ["benchmarks", "no_network"]
 if importlib.util.find_spec("torch") is None:  # `make test-extras` runs them
     collect_ignore.append("extras")

@@ -64,7 +64,7 @@ def density(paragraphs):
         tokens = [token for token in text.split() if re.search(r"\w", token)]
         words += len(tokens)
         numbers += sum(bool(re.search(r"\d", token)) for token in NAMES.sub("name", text).split())
-        sentences += len(re.findall(r"[.!?:](?=[\s\"')*]|$)", text)) or 1
+        sentences += len(re.findall(r"[.!?](?=[\s\"')*]|$)", text)) or 1
     return Density(words, numbers, max(sentences, 1))
 
 

@@ -193,3 +193,56 @@ def test_where_no_layout_can_be_more_milliseconds_are_not_advised():
 def test_a_target_that_no_layout_meets_is_refused_with_what_to_do():
     assert said("plan", tpot=100).partition(" ")[2].startswith("meets 100 ms a token best")
     assert said("plan", model="glm-4.5", gpus=2, device="h100") == "does not fit: choose more GPUs, or larger ones"
+
+
+def row(label, **fields):
+    return {"label": label, "series": "mixture of experts", "beyond": 1e5, "expert": 1e8, **fields}
+
+
+def test_the_model_with_the_largest_cache_is_named_first():
+    one, two = row("a, GQA", size=2e5), row("b, MLA", size=1e5)
+    assert figures.cache_per_token([one, two], []).usermeta["finding"] == "For a token a keeps 2.0 times the cache of b"
+    one["size"] = 5e4
+    assert figures.cache_per_token([one, two], []).usermeta["finding"] == "For a token b keeps 2.0 times the cache of a"
+
+
+def test_equal_models_are_not_ranked():
+    same = [row("a, 1 of 8", size=2e5, ratio=1, limit=8), row("b, 2 of 8", size=2e5, ratio=1, limit=8)]
+    assert figures.cache_per_token(same, []).usermeta["finding"] == "For a token a keeps no more cache than any other"
+    assert figures.sparsity(same).usermeta["finding"] == "a holds no more than what a token uses"
+
+
+def test_the_sparsest_model_is_named_with_its_limit():
+    rows = [row("a, 1 of 8", ratio=6, limit=8), row("b, 2 of 8", ratio=3, limit=4)]
+    assert figures.sparsity(rows).usermeta["finding"] == "a holds 6.0 times what a token uses, of at most 8.0"
+    rows[1]["ratio"] = 12
+    assert figures.sparsity(rows).usermeta["finding"].startswith("b holds 12 times")
+
+
+def test_the_model_that_spares_most_reading_is_named():
+    context, same = [1024, 2048], {"a": [8, 8], "b": [8, 8]}
+    said = [figures.cache_by_context(context, same, read).usermeta["finding"]
+            for read in ({"a": [8, 2], "b": [8, 4]}, {"a": [8, 6], "b": [8, 4]})]
+    assert "a step of a reads 2.0 bytes" in said[0] and "a step of b reads 4.0 bytes" in said[1]
+
+
+def test_a_server_that_slows_down_and_one_that_does_not_read_differently():
+    said = [figures.served([1, 2], {"bound": [0.01, 0.02]}, ([1, 2], seconds), "us").usermeta["finding"]
+            for seconds in ([0.02, 0.04], [0.04, 0.03])]
+    assert "goes from 20 to 40 ms" in said[0] and "goes from 40 to 30 ms" in said[1]
+
+
+def test_the_wall_reads_more_for_a_larger_batch_and_puts_no_light_out():
+    wall, page = faces("cover")
+    lit = {row["batch"]: np.array(row["tokens"]) > 0 for row in page["datasets"]["wall"]}
+    assert [int(of.sum()) for of in lit.values()] == [8, 57, 222, 256]
+    assert all((small <= large).all() for small, large in zip([*lit.values()], [*lit.values()][1:], strict=False))
+    assert wall.say("finding", batch=1) == "1 token reads 5 % of DeepSeek-V3"
+
+
+@pytest.mark.parametrize("model, twin", [("deepseek-v3", "64"), ("mixtral-8x7b", "64")])
+def test_the_workshop_names_the_work_for_a_byte_of_both(model, twin):
+    workshop, _ = faces("workshop")
+    chosen = start(workshop, model=model)
+    said = workshop.say("finding", **chosen)
+    assert said.endswith(twin) and workshop.readout(**chosen)["Intensity"].split()[0] in said

@@ -127,13 +127,13 @@ def times(ratio):
     return f"{digits(float(f'{ratio:.2g}'))} times"
 
 
-def as_long(ratio):
-    """How long something takes beside something else, before "as".
+def as_much(how, ratio, written=digits):
+    """How long, fast or large something is beside something else, before "as"; `written` makes words of the ratio.
 
-    >>> print(as_long(2.04), "|", as_long(1.004), "|", as_long(0.5))
-    2.04 times as long | as long | 0.5 times as long
+    >>> print(as_much("long", 2.04), "|", as_much("fast", 1.004), "|", as_much("long", 0.5, "{:.2f}".format))
+    2.04 times as long | as fast | 0.50 times as long
     """
-    return "as long" if f"{ratio:.2f}" == "1.00" else f"{digits(ratio)} times as long"
+    return f"as {how}" if f"{ratio:.2f}" == "1.00" else f"{written(ratio)} times as {how}"
 
 
 def parameters(count):

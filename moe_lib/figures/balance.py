@@ -14,8 +14,8 @@ from ..routing import zipf_inclusion
 from ._choices import SKEWS, amount, numbered
 from ._face import HALF_OCTAVES, Choice, Refusal, TwoFaces
 from ._style import (
-    DASHED, DOTTED, LIMIT, LIT, MEASURED, MOE, MUTED, NIGHT, SOLID, alt, around, batch_axis, counted, digits, dots,
-    drawn, finish, line, linear_axis, lines, log_axis, named, rows, rule, same, spans, words,
+    DASHED, DOTTED, LIMIT, LIT, MEASURED, MOE, MUTED, NIGHT, SOLID, alt, around, as_much, batch_axis, counted, digits,
+    dots, drawn, finish, line, linear_axis, lines, log_axis, named, rows, rule, same, spans, words,
 )
 
 REDUNDANT = (0, 1 / 8, 1 / 4, 1 / 2)  # redundant experts over those of the model
@@ -164,7 +164,7 @@ def balance(config=None):
     def verdict(skew, gpus, slots, batch):
         possible(gpus, slots)
         ratio = slowest(skew, gpus, slots, batch) / slowest(skew, gpus, E, batch)
-        return "as long as" if f"{ratio:.2f}" == "1.00" else f"{ratio:.2f} times as long as"
+        return f"{as_much('long', ratio, '{:.2f}'.format)} as"
 
     def regime(skew, gpus, slots, batch):
         possible(gpus, slots)
@@ -258,8 +258,7 @@ def slowest(panels):
             one = [{"batch": panel["mark"][0], "says": panel["mark"][1]}]
             layers += [rule(one, MUTED, DOTTED, x=x), words(one, "says", dx=5, x=x, y=foot)]
         few, many = (np.asarray(of, float) for _, of in list(curves.values())[:2])
-        ratio = many[-1] / few[-1]
-        said.append(f"{'' if f'{ratio:.2f}' == '1.00' else f'{ratio:.2f} times '}as long when {title}")
+        said.append(f"{as_much('long', many[-1] / few[-1], '{:.2f}'.format)} when {title}")
         views.append(alt.layer(*layers).properties(title=title, width=240, height=290))
     few, many = (name.partition(",")[0] for name in list(next(iter(panels.values()))["lines"])[:2])
     return finish(alt.hconcat(*views, spacing=24), "slowest",

@@ -12,7 +12,7 @@ from ..steps import context_of_equal_bytes, context_of_equal_flops, decode_step,
 from ._choices import WEIGHT_BYTES, Models, amount, dtype_of, numbered, precision_choice
 from ._face import Choice, TwoFaces
 from ._style import (
-    CACHE, DASHED, DENSE, DOTTED, HEIGHT, LIMIT, MEASURED, MOE, MUTED, SOLID, WIDTH, alt, around, as_long, batch_axis,
+    CACHE, DASHED, DENSE, DOTTED, HEIGHT, LIMIT, MEASURED, MOE, MUTED, SOLID, WIDTH, alt, around, as_much, batch_axis,
     beside, counted, digits, dots, finish, gigabytes, line, linear_axis, lines, list_row, log_axis, named, percent,
     rows, rule, same, spans, words,
 )
@@ -248,7 +248,7 @@ def chunk_times(chunk, bounds, measured):
     x = batch_axis("tokens in a chunk", name="chunk", domain=(min(chunk), max(chunk)))
     y = log_axis("ms", "milliseconds per chunk", around([*ms.values()]), format="~g")
     looks = {bound: (LIMIT, SOLID), every: (MUTED, DASHED), timed: (MEASURED, SOLID, 0)}
-    grown = {name: as_long(of[-1] / of[0]) for name, of in ms.items()}
+    grown = {name: as_much("long", of[-1] / of[0]) for name, of in ms.items()}
     return finish(alt.layer(
         *lines(ms, x, y, looks, at=chunk, wrap=16),
         dots([{**row, "series": timed} for row in rows(chunk=chunk, ms=ms[timed])], x, y, MEASURED, 110),
@@ -358,7 +358,7 @@ def chunks(config=None):
 
     def ratio(model, setup, prompt, chunk):
         over = times(model, setup, prompt, chunk).sum() / times(model, setup, prompt, chunk, twin=True).sum()
-        return f"{as_long(over)} as"
+        return f"{as_much('long', over)} as"
 
     def larger(model, setup, prompt, chunk):
         if chunk >= prompt:

@@ -52,7 +52,8 @@ def _boxes():
     The axis ends where the last device needed ends; where all rows do not suffice, the last alone is drawn.
     """
     weights, whole = "model + '|' + precision", "model + '|' + precision + '|' + sequences + '|' + context"
-    bill, label = (named(of, f"(datum.key == {weights} || datum.key == {whole})") for of in ("bill", "label"))
+    bill = named("bill", f"(datum.key == {weights} || datum.key == {whole})")
+    label = named("label", f"datum.key == {weights}")
     needed = named("devices", "datum.device == device").transform_calculate(key=whole).transform_lookup(
         "key", alt.LookupData(alt.NamedData("bill"), "key", ["end"])).transform_filter(
         "datum.begins < datum.end && (datum.end <= datum.most || datum.ends == datum.most)")
@@ -61,8 +62,11 @@ def _boxes():
     last = needed.transform_filter("datum.ends >= datum.end || datum.ends == datum.most").transform_calculate(
         text="datum.count + (datum.count > 1 ? ' hold ' : ' holds ') + format(datum.ends, ',.0f') + ' GB'")
     fill = alt.Color("series:N", legend=None, scale=alt.Scale(domain=list(FILLS), range=list(FILLS.values())))
-    texts = [words(label.transform_filter(f"datum.series == {name!r}"), "says", color, dx=0, bold=True,
-                   x=alt.value(phone(0, 205 * n)), y=alt.value(phone(4 + 16 * n, 18)))
+    cache = bill.transform_filter("datum.series == 'cache'").transform_calculate(
+        says="replace(datum.label, 'cache:', 'caches')")
+    said = {name: cache if name == "cache" else label.transform_filter(f"datum.series == {name!r}") for name in FILLS}
+    texts = [words(said[name], "says", color, dx=0, bold=True, x=alt.value(phone(0, 205 * n)),
+                   y=alt.value(phone(4 + 16 * n, 18)))
              for n, (name, color) in enumerate(FILLS.items())]
     return finish(alt.layer(
         needed.mark_rect(color=MUTED, opacity=0.16).encode(**box),
@@ -81,7 +85,8 @@ def memory_bill(config=None):
     """What must be held: parameters by part and caches, and how many devices hold them.
 
     Data sets: ``bill`` (key, label, series, start, end, used in GB; the key names model and precision, for a cache also
-    sequences and context), ``label`` (key, series, says), ``devices`` (device, count, begins, ends, most in GB).
+    sequences and context), ``label`` (key, series, says: of weights), ``devices`` (device, count, begins, ends, most in
+    GB).
 
     Parameters
     ----------
@@ -117,10 +122,9 @@ def memory_bill(config=None):
             for sequences, context in itertools.product(selection["sequences"], selection["context"]):
                 cache, start = model.kv_bytes_per_sequence(context) + model.state_bytes_per_sequence, weights[-1]["end"]
                 read = model.kv_bytes_read(context) + model.state_bytes_per_sequence
-                own = {"key": f"{key}|{sequences}|{context}", "series": "cache"}
-                items += rows(**own, start=start, label=f"cache: {amount(sequences * cache)}",
+                items += rows(key=f"{key}|{sequences}|{context}", series="cache", start=start,
+                              label=f"cache: {amount(sequences * cache)}",
                               end=start + sequences * cache / 1e9, used=start + read / 1e9)
-                label += rows(**own, says=f"caches {amount(sequences * cache)}")
         for device in selection["device"]:
             usable, count = DEVICES[device].usable_bytes / 1e9, np.arange(1, MOST_BOXES + 1)
             devices += rows(device=device, count=count, begins=(count - 1) * usable, ends=count * usable,
@@ -138,12 +142,10 @@ def memory_bill(config=None):
         return percent(parts["routed_experts"] / sum(parts.values()))
 
     says = {
-        "finding": "{model} with {served} needs {count} {device}: {Resident} are held, one token reads "
+        "finding": "{model} with {served} needs {Devices needed} {device}: {Resident} are held, one token reads "
         "{Read by one token}",
         "sentence": "Routed experts are {share} of the weights. Any token may ask for any of them, so they are held "
         "though few are read at a time.",
-        "count": lambda model, precision, device, sequences, context: (
-            f"{needed(model, precision, device, sequences, context):,}"),
         "share": share, "served": lambda sequences: counted(sequences, "sequence"),
     }
     readouts = {

@@ -12,9 +12,9 @@ from ..records import shipped
 from ._choices import Models, numbered
 from ._face import Choice, Refusal, TwoFaces
 from ._style import (
-    DASHED, DOTTED, HEIGHT, LIMIT, MEASURED, MOE, MUTED, SOLID, WIDTH, alt, around, batch_axis, beside, counted, digits,
-    dots, drawn, finish, line, linear_axis, lines, list_row, log_axis, named, percent, percents, rows, rule, spans,
-    words,
+    DASHED, DOTTED, HEIGHT, LIMIT, MEASURED, MOE, MUTED, SOLID, WIDTH, alt, around, as_much, batch_axis, beside,
+    counted, digits, dots, drawn, finish, line, linear_axis, lines, list_row, log_axis, named, percent, percents, rows,
+    rule, spans, words,
 )
 
 STATIC = ("mixtral-8x7b", "deepseek-v3", "qwen3-235b-a22b", "qwen3-30b-a3b", "gpt-oss-120b", "olmoe")
@@ -227,10 +227,6 @@ def _hits_found(panels):
             f"{' and '.join(said['optimum'])}")
 
 
-def _as_fast(ratio):
-    return "as fast" if f"{ratio:.2f}" == "1.00" else f"{digits(float(f'{ratio:.2g}'))} times as fast"
-
-
 def offloaded_batches(batch, speeds, mark, mark_says):
     """Tokens per second against batch, log-log, a line for each place where experts live.
 
@@ -247,6 +243,7 @@ def offloaded_batches(batch, speeds, mark, mark_says):
     looks = dict(zip(speeds, [(MOE, SOLID), (MUTED, DASHED), (MUTED, DOTTED)], strict=False))
     first, (few, many) = next(iter(speeds)), (8, max(batch))
     gain = [_at(batch, speeds[first], at) / _at(batch, speeds[first], 1) for at in (few, many)]
+    gains = [as_much("fast", ratio, lambda ratio: digits(float(f"{ratio:.2g}"))) for ratio in gain]
     at = [{"batch": mark, "says": f"{mark_says} from {counted(mark, 'token')}"}]
     return finish(alt.layer(
         rule(at, MUTED, SOLID, 1, x=x),
@@ -255,7 +252,7 @@ def offloaded_batches(batch, speeds, mark, mark_says):
     ).properties(width=WIDTH, height=HEIGHT), "offloaded-batches",
         "Tokens per second against the tokens in a step, both axes logarithmic, a line for each place where the "
         "experts are.",
-        finding=f"{counted(few, 'token')} {first} are {_as_fast(gain[0])} as one, {many:,} are {_as_fast(gain[1])}",
+        finding=f"{counted(few, 'token')} {first} are {gains[0]} as one, {many:,} are {gains[1]}",
         source="Computed: bounds without overlap, caches of keys and values left out, page 06.",
         said=f"Lines: {spans(speeds)}. A rule, {mark_says}, stands at {digits(mark)}.")
 

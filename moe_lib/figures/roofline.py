@@ -12,7 +12,7 @@ from ._choices import (
 )
 from ._face import HALF_OCTAVES, TwoFaces
 from ._style import (
-    DASHED, DENSE, DOTTED, HEIGHT, LIMIT, MEASURED, MOE, MUTED, SOLID, WIDTH, alt, around, as_long, batch_axis, between,
+    DASHED, DENSE, DOTTED, HEIGHT, LIMIT, MEASURED, MOE, MUTED, SOLID, WIDTH, alt, around, as_much, batch_axis, between,
     counted, digits, dots, drawn, finish, line, linear_axis, lines, list_row, log_axis, named, percents, rows, rule,
     same, spans, words,
 )
@@ -130,7 +130,7 @@ def roofline(config=None):
         on = DEVICES[device], dtype_of(precision, device)
         slow, fast = memory_time(of, on[0]), compute_time(of, *on)
         decides, other = ("reading", "arithmetic") if slow > fast else ("arithmetic", "reading")
-        return f"{decides} takes {as_long(max(slow, fast) / min(slow, fast))} as {other}"
+        return f"{decides} takes {as_much('long', max(slow, fast) / min(slow, fast))} as {other}"
 
     says = {
         "finding": "With {tokens} a step of {model} waits: {limits}",

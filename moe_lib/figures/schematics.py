@@ -11,7 +11,7 @@ from ..hardware import DEVICES, LINKS
 from ..layouts import Layout, layout_sequences, linear_placement
 from ..models import CATALOG
 from ..offload import expert_bytes
-from ..roofline import compute_time, memory_time, step_time
+from ..roofline import compute_time, memory_time, step_time, transfer_time
 from ..routing import experts_touched
 from ..steps import decode_step, prefill, resident_bytes
 from ._drawing import AMBER, INK, WIDTH, Schematic, arrow, box, circle, grid, in_rows, line, rect, square, text, tip
@@ -221,7 +221,7 @@ def three_pipes(model=V3, device=H200, link=PCIE5, host=SERVER, weight_bytes=1):
     """The host's memory, the link and the card's memory as pipes of their true widths."""
     rates = np.array([host.bandwidth_bytes_per_s, link.bytes_per_s, device.bandwidth_bytes_per_s])
     size = expert_bytes(model, weight_bytes)
-    took = [f"{digits(1e6 * size / rate)} µs" for rate in rates]
+    took = [f"{digits(1e6 * seconds)} µs" for seconds in transfer_time(size, rates)]
     pipes = [rect(x1 + 2, 112 - 70 * rate / rates.max(), x2 - x1 - 4, 140 * rate / rates.max(), MOE, radius=0)
              + text((x1 + x2) / 2, 230, f"{rate / 1e9:,.0f}", bold=True) + text((x1 + x2) / 2, 256, "GB/s")
              + text((x1 + x2) / 2, 298, time)
